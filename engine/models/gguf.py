@@ -5,7 +5,7 @@ The file is untrusted input: every length in it is compared with what the file c
 
 import mmap
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MAGIC, VERSIONS = b"GGUF", (2, 3)
 ALIGNMENT_KEY, ALIGNMENT = "general.alignment", 32
+PATTERN_KEY = "tokenizer.ggml.pre"
 MOST_FIELDS, MOST_TENSORS, MOST_ITEMS, MOST_DIMENSIONS = 10_000, 10_000, 10_000_000, 4
 LONGEST_NAME, LONGEST_TEXT = 1 << 16, 1 << 24  # bytes
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -292,6 +293,7 @@ LONGEST_PIECE = 512  # characters
 CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 ENDING = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 WORD = r"[^\r\n\p{L}\p{N}]?\p{L}+"
+GPT2, DIGITS = "", r"\p{N}"  # before GPT-2's own pattern
 LLAMA3_PATTERN = rf"{CONTRACTIONS}|{WORD}|\p{{N}}{{1,3}}|{ENDING}"
 QWEN2 = rf"{CONTRACTIONS}|{WORD}|\p{{N}}|{ENDING}"
 UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
@@ -299,72 +301,42 @@ CASED = rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+%s|[^\r\n\p{{L}}\p{{N}}]?{UPPER
 CASED_ENDING = r" ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 TEKKEN = CASED % ("", "") + rf"|\p{{N}}|{CASED_ENDING}"
 GPT4O = CASED % (f"{CONTRACTIONS}?", f"{CONTRACTIONS}?") + rf"|\p{{N}}{{1,3}}|{CASED_ENDING}"
-
-
-@dataclass(frozen=True, slots=True)
-class Splitting:
-    """How a byte-level BPE splits text: by patterns one after the other, and by GPT-2's own if `is_gpt2`.
-
-    With `whole`, a piece that is a token stays one, whatever its merges; `bos` is the default for adding BOS.
-    """
-
-    patterns: tuple[str, ...]
-    is_gpt2: bool = False
-    whole: bool = False
-    bos: bool = False
-
-
-_GPT2, _DIGITS = Splitting((), is_gpt2=True), Splitting((r"\p{N}",), is_gpt2=True)
-_LLAMA3, _LLAMA3_MERGED = Splitting((LLAMA3_PATTERN,), whole=True, bos=True), Splitting((LLAMA3_PATTERN,))
-SPLITTINGS: Mapping[str, Splitting] = {
-    "gpt-2": _GPT2, "phi-2": _GPT2, "olmo": _GPT2,
-    "smollm": _DIGITS, "starcoder": _DIGITS, "refact": _DIGITS, "command-r": _DIGITS,
-    "llama-bpe": _LLAMA3, "llama3": _LLAMA3, "llama-v3": _LLAMA3, "falcon3": _LLAMA3, "pixtral": _LLAMA3,
-    "dbrx": _LLAMA3_MERGED, "smaug-bpe": _LLAMA3_MERGED,
-    "qwen2": Splitting((QWEN2,)), "deepseek-r1-qwen": Splitting((QWEN2,)),
-    "tekken": Splitting((TEKKEN,), whole=True, bos=True), "gpt-4o": Splitting((GPT4O,)),
+# The pattern by which a byte-level BPE splits text, by the name that a header gives it.
+SPLITTINGS: Mapping[str, str] = {
+    "gpt-2": GPT2, "phi-2": GPT2, "olmo": GPT2,
+    "smollm": DIGITS, "starcoder": DIGITS, "refact": DIGITS, "command-r": DIGITS,
+    "llama-bpe": LLAMA3_PATTERN, "llama3": LLAMA3_PATTERN, "llama-v3": LLAMA3_PATTERN, "falcon3": LLAMA3_PATTERN,
+    "pixtral": LLAMA3_PATTERN, "dbrx": LLAMA3_PATTERN, "smaug-bpe": LLAMA3_PATTERN,
+    "qwen2": QWEN2, "deepseek-r1-qwen": QWEN2, "tekken": TEKKEN, "gpt-4o": GPT4O,
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """The tokens of a header and their types."""
-
-    tokens: Sequence[str]
-    types: Sequence[int]
-
-    @property
-    def ids(self) -> dict[str, int]:
-        """Return the id of each token."""
-        return {text: id for id, text in enumerate(self.tokens)}
-
-    def of(self, *types: int) -> Iterable[tuple[int, str]]:
-        """Yield the id and text of each token of some types."""
-        return ((id, text) for id, text in enumerate(self.tokens) if self.types[id] in types)
+# Those of which a piece that is a token stays one, whatever its merges, and a text begins with BOS unless told.
+WHOLE = ("llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral", "tekken")
 
 
 def tokenizer(header: GgufHeader) -> "Tokenizer":
     """Return its tokenizer; PkbError if that is damaged, or of a kind that pkb cannot rebuild."""
     from tokenizers import AddedToken
 
-    found, kind, added = _vocabulary(header), header.of("tokenizer.ggml.model", str), list[AddedToken]()
+    (tokens, types), kind = _vocabulary(header), header.of("tokenizer.ggml.model", str)
     if kind not in ("gpt2", "llama"):
         raise header.refusal(f"pkb cannot rebuild its tokenizer, which is of the kind {kind}")
-    made = _scored(header, found) if kind == "llama" else _byte_level(header, found)
-    for id, text in found.of(UNKNOWN, CONTROL, USER_DEFINED):
-        is_special = found.types[id] != USER_DEFINED
+    made = _scored(header, tokens, types) if kind == "llama" else _byte_level(header, tokens)
+    added = list[AddedToken]()
+    for text, of_type in zip(tokens, types, strict=True):
+        is_special = of_type in (UNKNOWN, CONTROL)
         # Phi 3's control tokens absorb the blanks after them, except at the beginning of a text.
         strips = header.architecture == "phi3" and kind == "llama" and text not in ("<s>", "<unk>", "<|endoftext|>")
-        added.append(AddedToken(text, rstrip=strips and is_special, normalized=False, special=is_special))
+        if is_special or of_type == USER_DEFINED:
+            added.append(AddedToken(text, rstrip=strips and is_special, normalized=False, special=is_special))
     made.add_tokens(added)
     return made
 
 
 def tokenizer_config(header: GgufHeader) -> dict[str, Any]:
     """Return tokenizer_config.json: chat template, special tokens, and whether BOS begins a text."""
-    tokens, adds_bos = _vocabulary(header).tokens, header.fields.get("tokenizer.ggml.add_bos_token")
+    tokens, adds_bos = _vocabulary(header)[0], header.fields.get("tokenizer.ggml.add_bos_token")
     if not isinstance(adds_bos, bool):
-        adds_bos = header.fields.get("tokenizer.ggml.model") == "llama" or _splitting(header).bos
+        adds_bos = header.fields.get("tokenizer.ggml.model") == "llama" or header.fields.get(PATTERN_KEY) in WHOLE
     found: dict[str, Any] = {"add_bos_token": adds_bos}
     for key, name in (("bos", "bos"), ("eos", "eos"), ("unknown", "unk"), ("padding", "pad")):
         if (id := special(header, key)) is not None:
@@ -381,52 +353,49 @@ def special(header: GgufHeader, name: str) -> int | None:
     return id if isinstance(id, int) and 0 <= id < count else None
 
 
-def _vocabulary(header: GgufHeader) -> Vocabulary:
+def _vocabulary(header: GgufHeader) -> tuple[list[str], list[int]]:
+    """Return its tokens and their types."""
     tokens = header.of("tokenizer.ggml.tokens", list)
     types = header.of("tokenizer.ggml.token_type", list, [NORMAL] * len(tokens))
     if not tokens or not all(isinstance(text, str) for text in tokens) or len(types) != len(tokens):
         raise header.refusal("its list of tokens is damaged")
-    return Vocabulary(tokens, types)
+    return tokens, types
 
 
-def _splitting(header: GgufHeader) -> Splitting:
-    name = header.of("tokenizer.ggml.pre", str, "")
-    if (found := SPLITTINGS.get(name)) is None:
-        raise header.refusal(f"pkb does not know how its tokenizer splits text ({name or 'it names no pattern'})")
-    return found
-
-
-def _byte_level(header: GgufHeader, found: Vocabulary) -> "Tokenizer":
+def _byte_level(header: GgufHeader, tokens: list[str]) -> "Tokenizer":
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
-    splitting, known, merges = _splitting(header), found.ids, list[tuple[str, str]]()
+    name = header.of(PATTERN_KEY, str, "")
+    if (pattern := SPLITTINGS.get(name)) is None:
+        raise header.refusal(f"pkb does not know how its tokenizer splits text ({name or 'it names no pattern'})")
+    known, merges = {text: id for id, text in enumerate(tokens)}, list[tuple[str, str]]()
     for line in header.of("tokenizer.ggml.merges", list):
         left, blank, right = line.partition(" ") if isinstance(line, str) else ("", "", "")
         if not blank or not {left, right, left + right} <= known.keys():
             raise header.refusal("its list of merges is damaged")
         merges.append((left, right))
-    made = Tokenizer(models.BPE(known, merges, ignore_merges=splitting.whole))
-    steps = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in splitting.patterns]
-    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=splitting.is_gpt2)
+    made = Tokenizer(models.BPE(known, merges, ignore_merges=name in WHOLE))
+    steps = [pre_tokenizers.Split(Regex(pattern), "isolated")] if pattern else []
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern in (GPT2, DIGITS))
     made.pre_tokenizer, made.decoder = pre_tokenizers.Sequence([*steps, level]), decoders.ByteLevel()
     return made
 
 
-def _scored(header: GgufHeader, found: Vocabulary) -> "Tokenizer":
+def _scored(header: GgufHeader, tokens: list[str], types: list[int]) -> "Tokenizer":
     from tokenizers import Tokenizer, decoders, models, normalizers
 
     unknown = special(header, "unknown")
-    named = next(iter(found.of(UNKNOWN)), (0, found.tokens[0]))[1] if unknown is None else found.tokens[unknown]
+    named = tokens[(types.index(UNKNOWN) if UNKNOWN in types else 0) if unknown is None else unknown]
     scores = header.of("tokenizer.ggml.scores", list)
-    if len(scores) != len(found.tokens) or not all(isinstance(score, float) for score in scores):
+    if len(scores) != len(tokens) or not all(isinstance(score, float) for score in scores):
         raise header.refusal("its list of scores is damaged")
     # Every pair of tokens that together are a token, the highest score first.
-    normal = {text: id for id, text in found.of(NORMAL)}
+    known = {text: id for id, text in enumerate(tokens)}
+    normal = {text: id for id, text in enumerate(tokens) if types[id] == NORMAL}
     ranked = sorted((id for text, id in normal.items() if 1 < len(text) <= LONGEST_PIECE), key=lambda id: -scores[id])
-    texts = (found.tokens[id] for id in ranked)
-    split = ((text[:at], text[at:]) for text in texts for at in range(1, len(text)))
+    split = ((tokens[id][:at], tokens[id][at:]) for id in ranked for at in range(1, len(tokens[id])))
     pairs = [(left, right) for left, right in split if left in normal and right in normal]
-    made = Tokenizer(models.BPE(found.ids, pairs, unk_token=named, fuse_unk=True, byte_fallback=True))
+    made = Tokenizer(models.BPE(known, pairs, unk_token=named, fuse_unk=True, byte_fallback=True))
     prefixed = header.of("tokenizer.ggml.add_space_prefix", bool, True)
     before = [normalizers.Prepend(BLANK)] if prefixed else []
     made.normalizer = normalizers.Sequence([*before, normalizers.Replace(" ", BLANK)])
