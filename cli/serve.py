@@ -159,7 +159,6 @@ def _show(row: dict[str, Any]) -> None:
 
 def _serve(opened: Session, descriptor: int | None) -> NoReturn:
     """Serve in the foreground, or with a descriptor of the lock detached from the process that started this one."""
-    from engine.models.runtime import record_code
     from engine.serve.process import identity, listen, lock_of
     from engine.serve.server import Server
     from store.locks import Lease
@@ -190,7 +189,6 @@ def _serve(opened: Session, descriptor: int | None) -> NoReturn:
             with suppress(OSError):  # not empty
                 path.parent.rmdir()
         lease.release()
-    record_code(opened.home.compiled)
     sys.stdout.flush()
     os._exit(0 if sound else 1)  # at a usual exit MLX aborts, where another thread than the main one has used it
 

@@ -120,8 +120,6 @@ def explain(error: Exception) -> tuple[str, str] | None:
         code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
         return _LEDGER.get(sqlite3.SQLITE_CORRUPT if garbled else code)
     text = str(error)
-    if "Could not load C++ shared library" in text:
-        return "code that MLX compiled is damaged", "pkb doctor --data --repair"
     if "lance" in text.lower() and getattr(error, "errno", None) is None:  # the path of another's may end so
         return next(((what, step) for mark, what, step in _TABLES if mark in text), None)
     if isinstance(error, OSError) and error.errno is not None:

@@ -168,7 +168,7 @@ def load(
 ) -> Mlx:
     """Load the model in a folder; NoModel if it is missing, PkbError if it is unsupported or too large.
 
-    `cache` holds machine code that MLX compiles; `threads` is the number of BLAS threads, by default the environment's.
+    `cache` holds temporary files of MLX; `threads` is the number of BLAS threads, by default the environment's.
     """
     if not folder.is_dir() or (missing := missing_files(folder)):
         problem = f"the model {name} is incomplete: {missing}" if folder.is_dir() else f"model {name} is not installed"

@@ -299,6 +299,7 @@ def _evaluated(model: Any, device: Device) -> Any:
     from mlx_lm.utils import dequantize_model
 
     if device == "cpu":  # only fp32 is fast there
+        mx.disable_compile()  # by the C++ compiler of the system, which takes seconds and gains nothing
         model.set_dtype(mx.float32)
         dequantize_model(model)
         model.set_dtype(mx.float32)

@@ -1,14 +1,12 @@
-"""The device, BLAS library, threads, memory limit and compile cache of MLX. Knows no model.
+"""The device, BLAS library, threads, memory limit and temporary files of MLX. Knows no model.
 
 Call private_tmp and load_blas in this order before `import mlx.core`, which links to the BLAS then loaded.
 """
 
-import atexit
 import gc
 import os
 import platform
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache as once
@@ -16,7 +14,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from struct import pack
 from typing import TYPE_CHECKING, Any, Literal
-from zlib import crc32
 
 from engine.models.lookup import HALF, SINGLE, WEIGHTS, bits, package_folders, read_config
 from store.database import Ledger
@@ -118,50 +115,16 @@ Device = Literal["metal", "cuda", "cpu"]
 
 BLAS_VARIABLE, THREADS_VARIABLE = "PKB_BLAS", "PKB_THREADS"
 GPUS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # drivers of Linux, and of Linux inside Windows
-_CHECKSUM = ".crc32"  # the ending of the file beside a library
-_COMPILING_S = 60.0  # a compiled library that is younger may still be written to by another process
 _NVIDIA = ("nvidia-cublas", "nvidia-cudnn", "nvidia-cuda-nvrtc")  # distributions
 
 
-_guarded = set[Path]()  # the folders whose code gets checksums when this process ends
-
-
 def private_tmp(cache: Path) -> Path:
-    """Put temporary files, including the machine code that MLX compiles and loads, into a private folder."""
+    """Put temporary files, including the code that MLX compiles for a GPU of NVIDIA, into a private folder."""
     folder = cache / "tmp"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     os.environ["TMPDIR"] = str(folder)
-    if device() == "cpu" and folder not in _guarded:
-        _guarded.add(folder)
-        remove_damaged_code(folder / "mlx")  # before MLX loads it
-        atexit.register(record_code, folder / "mlx")
     return folder
-
-
-def remove_damaged_code(compiled: Path) -> None:
-    """Remove libraries that are not as MLX compiled them: a damaged one would compute something else, or crash."""
-    import shutil  # not needed for an exact hit
-
-    for library in compiled.rglob("*.so"):
-        checksum = library.with_suffix(_CHECKSUM)
-        with suppress(OSError, ValueError):
-            if int(checksum.read_text("ascii"), 16) == crc32(library.read_bytes()):
-                continue
-        with suppress(OSError):
-            known = checksum.exists() or library.is_dir()
-            if known or library.stat().st_mtime < time.time() - _COMPILING_S:
-                shutil.rmtree(library) if library.is_dir() else library.unlink()
-                checksum.unlink(missing_ok=True)
-
-
-def record_code(compiled: Path) -> None:
-    """Write the checksum of each library that has none."""
-    for library in compiled.rglob("*.so"):
-        if not library.with_suffix(_CHECKSUM).exists():
-            with suppress(OSError):
-                checksum = f"{crc32(library.read_bytes()):08x}"
-                library.with_suffix(_CHECKSUM).write_text(checksum, encoding="ascii")
 
 
 NO_BACKEND = "MLX has no backend here, so no language model can run"
@@ -260,7 +223,7 @@ def arithmetic() -> dict[str, str]:
         "blas": blas,
         "threads": str(threads),
         "mlx": version("mlx"),
-        "softmax": f"numpy {version('numpy')}" if device() == "cpu" else "",
+        "softmax": f"numpy {version('numpy')}, not compiled" if device() == "cpu" else "",
     }
 
 
