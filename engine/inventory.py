@@ -20,13 +20,13 @@ from engine.models.adapters import (
     Adapter,
     AdapterFolder,
     KeptAdapter,
+    base_of,
     check_fit,
     check_values,
     parse_collections,
     spell_collections,
 )
 from engine.models.lookup import EMBEDDER, InstalledModel, Role, architecture, find, find_weights, installed, role
-from engine.models.role_adapter import base_of
 from engine.models.runtime import device
 from engine.session import Session
 from engine.settings import SERVED, Settings, save

@@ -20,11 +20,10 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
 from engine.models import kv_cache, runtime
-from engine.models.adapters import Adapter, wear
+from engine.models.adapters import Adapter, AttachedAdapter, wear
 from engine.models.kv_cache import CacheForm, FixedKeys, Ropes, ropes
 from engine.models.lookup import TOKENS, architecture, missing_files, read_config, read_object, role, split
 from engine.models.mlx import SUB_STEP, Mlx, load_weights, open_lazily
-from engine.models.role_adapter import AttachedAdapter
 from engine.models.runtime import Device
 from engine.models.types import Frame, Tokens, open_tokenizer
 from store.errors import NoModel, PkbError

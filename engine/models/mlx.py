@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.models import kv_cache, runtime
-from engine.models.adapters import Adapter, wear
+from engine.models.adapters import Adapter, AttachedAdapter, wear
 from engine.models.kv_cache import Cache, CacheForm, Captured
 from engine.models.kv_read import RangeReader, ReadAt
-from engine.models.role_adapter import AttachedAdapter
 from engine.models.runtime import Device, device
 from engine.models.types import Drafter, Frame, Meter, Spelling, Tokens, first_line
 from store.kv_files import Tensor, borders

@@ -11,8 +11,8 @@ from subprocess import Popen
 
 import torch
 
+from engine.models.adapters import base_of
 from engine.models.lookup import find
-from engine.models.role_adapter import base_of
 from tests.adapters import evaluate, train
 from tests.adapters.base import Base
 from tests.adapters.reading import ReadingSet

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 from torch.nn import functional
 
-from engine.models.role_adapter import base_of
+from engine.models.adapters import base_of
 
 Tensor = Any
 Factors = dict[str, tuple[Tensor, Tensor]]  # of each adapted matrix: down (rank, in) and up (out, rank)

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
-from engine.models.role_adapter import BASE
+from engine.models.adapters import BASE
 from store.types import Chunk
 from tests.adapters import contacts, made, reading
 from tests.adapters.base import Base, Factors, Past, Tensor, fresh

@@ -26,10 +26,9 @@ import numpy as np
 
 from engine.kv.restore import KvBinding, Prefilled, PromptReader, keep, prefill
 from engine.models import kv_cache
-from engine.models.adapters import ACTIVATED, CONFIG, WEIGHTS, Adapter, read_adapter, wear
+from engine.models.adapters import ACTIVATED, CONFIG, DOWN, UP, WEIGHTS, Adapter, read_adapter, sizes_of, wear
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.models.role_adapter import DOWN, UP, sizes_of
 from engine.models.runtime import load_blas
 from engine.settings import HALF_LIFE_S
 from engine.types import Trace

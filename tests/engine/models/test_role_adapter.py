@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.models.adapters import FILE, SHIPPED, Adapter, find_adapter
+from engine.models.adapters import BASE, FILE, SHIPPED, Adapter, base_in, base_of, find_adapter
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.models.role_adapter import BASE, base_in, base_of
 from store.errors import PkbError
 from tests.demo import NANO
 from tests.effort import examples
