@@ -135,7 +135,8 @@ def _unframed(text: str) -> str:
 def _frame() -> re.Pattern[str]:
     """Compile the pattern of a polite frame; most questions have none."""
     told = rf"(?:{ASKED_FOR})?(?:please )?(?:tell|remind|show|give|let) (?:me|us)(?: again)?(?: know)?(?: please)?"
-    known = r"(?:do|would|might) you (?:happen to )?(?:still )?(?:know|remember|recall)(?: again)?"
+    who = r"(?:(?:do|would|might) you|does any(?:one|body))"
+    known = rf"{who} (?:happen to )?(?:still )?(?:know|remember|recall)(?: again)?"
     wondering = rf"{WONDERING}|i(?: want| need) to know|i wonder|i forg[eo]t|any idea"
     asked = rf"(?P<asked>{told}|{known}|(?:can|could) you (?:remember|recall|say)|{wondering})\b\W*"
     greetings = rf"(?:{GREETING}\W*)"

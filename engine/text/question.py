@@ -56,16 +56,6 @@ _BEGINS = frozenset(["start", "begin"])  # implied by any question for a next ti
 _TAKES_PLACE = re.compile(r"\b(?:tak(?:es?|en|ing)|took) place\b", re.IGNORECASE)
 QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,200})[\"”»]|(?<!\w)['‘]([^'‘’]{2,200})['’](?!\w)")
 _CAPITALS = re.compile(r"[^\W\d_][\w.&-]*(?:['’][^\W\d_]{2,})?")
-# Polite openings in front of the question itself.
-POLITE = re.compile(
-    r"\A\W*(?:(?:hi|hello|hey|so|and|ok|okay|well|please)\b\W*)*"
-    r"(?:(?:(?:can|could|would|will) you |please )+(?:please )?(?:tell|remind|show) me(?: again)?"
-    r"|(?:tell|remind) me(?: again)?"
-    r"|(?:do|does|would) (?:you|anyone|anybody|somebody) (?:happen to )?(?:know|remember|recall)"
-    r"|i(?:['’]d| would) like to know|i want to know|i wonder|any idea)\b\W*"
-    r"(?=(?:what|when|where|who|whose|whom|which|why|how|if|whether)\b)",
-    re.IGNORECASE,
-)
 _PAST = re.compile(
     r"\b(?:did|was|were|had|ago|last|previous(?:ly)?|first|initial(?:ly)?|original(?:ly)?)\b", re.IGNORECASE
 )
@@ -180,7 +170,6 @@ def _answer_type(text: str) -> AnswerType:
     if is_foreign(text):
         asks = [(re.search(_LISTED[f"asks {kind}"], text, re.IGNORECASE), kind) for kind in FOREIGN_KINDS]
         return min(((match.start(), kind) for match, kind in asks if match), default=(0, "other"), key=itemgetter(0))[1]
-    text = POLITE.sub("", text)
     if _AUXILIARY.match(text):
         return "yes/no"
     found = [(match.start(), place) for place, (_, p) in enumerate(_KINDS) if (match := p.search(text))]
@@ -224,7 +213,7 @@ _E_MAIL = re.compile(r"\be-mail", re.IGNORECASE)
 
 def synthesis(question: str) -> Synthesis | None:
     """Return the kind of synthesis that a question asks for; None if a passage may answer it."""
-    asked = POLITE.sub("", _OPENING.sub("", QUOTED.sub(" _ ", question)))
+    asked = _OPENING.sub("", QUOTED.sub(" _ ", question))
     tokens = ["^", *plain_words(_E_MAIL.sub("email", asked))]
     found = [(0, 0, 0, "")]  # the longest phrase decides, of several the later part, of several the first
     for language in word_lists("synthesis"):

@@ -55,6 +55,7 @@ def names_of(*known: str) -> Names:
         "Ｗｈｅｎ is rehearsal？",
         "Could you tell me when rehearsal is?",
         "So, when is rehearsal?",
+        "Does anyone know when rehearsal is?",
         "when is rehearsal, please",
         "Hi! Do you happen to know when rehearsal is? Thanks!",
         "I'd like to know when rehearsal is",

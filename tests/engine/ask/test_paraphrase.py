@@ -26,7 +26,6 @@ ALIKE = (
     ("What is the email address of Ann Frey?", "Could you send me Ann Frey's email address please?"),
     ("What is the email address of Ann Frey?", "Which email address does Ann Frey use?"),
     ("What is the phone number of Ann Frey?", "What number can I call Ann Frey on?"),
-    ("Who is Ann Frey?", "Do you remember who Ann Frey is?"),
     ("When did Ann break her leg?", "Remind me when Ann broke her leg"),
     ("Who wrote the report for Ben?", "Who was the report for Ben written by?"),
     ("What did Ann think about the hall?", "What were Ann's thoughts on the hall?"),
@@ -181,7 +180,3 @@ def test_refusal_is_symmetric(one: str, two: str) -> None:
 @given(_TEXTS)
 def test_a_question_always_matches_itself(text: str) -> None:
     assert why_different(question(text), question(text)) is None
-
-
-def test_polite_phrases_are_ignored() -> None:
-    assert why_different(question("Can you tell me when the rehearsal is?"), question("When is the rehearsal?")) is None

@@ -52,7 +52,6 @@ def test_a_date_in_words_or_digits_is_that_day(day: date) -> None:
         ("How much was the cake?", "amount"),
         ("Did Ann come?", "yes/no"),
         ("Why was the plan dropped when it rained?", "other"),
-        ("Tell me who came", "person"),
         ("rehearsal", "other"),
         ("", "other"),
     ],
@@ -206,13 +205,6 @@ def test_no_asking_word_is_a_function_word() -> None:
 @pytest.mark.parametrize("day", ["Yesterday", "Tomorrow", "Tonight", "Monday"])
 def test_a_capitalised_day_inside_a_question_is_no_name(day: str) -> None:
     assert understand(f"Did Mira sing {day} well?", NOW).names == ("Mira",)
-
-
-@pytest.mark.parametrize(
-    "before", ["Can you tell me", "Do you know", "Please remind me", "I'd like to know", "Hey, so"]
-)
-def test_polite_openings_do_not_change_the_answer_type(before: str) -> None:
-    assert understand(f"{before} when the rehearsal is?", NOW).asked == "date"
 
 
 @pytest.mark.parametrize(
