@@ -9,17 +9,15 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from functools import partial, wraps
 from importlib.metadata import version
 from pathlib import Path
 from sqlite3 import Error as DatabaseError
-from threading import Event
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import anyio
-from anyio import to_thread
+from anyio import from_thread, to_thread
 from mcp.server.mcpserver import Context, MCPServer, ResourceSecurity
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.server.mcpserver.prompts import Prompt
@@ -108,32 +106,15 @@ class _Server(MCPServer[Any]):
         return []
 
 
-_cancelled: ContextVar[Event] = ContextVar("cancelled")  # of the call that a thread answers
-
-
 def _add(made: "MCPServer[Any]", call: Callable[..., CallToolResult], *, reads: bool) -> None:
     """Add a tool that runs in a thread, and whose question is cancelled with the call."""
 
     @wraps(call)
     async def answer(**given: Any) -> CallToolResult:
-        cancelled = Event()
-        _cancelled.set(cancelled)
-        try:
-            return await to_thread.run_sync(partial(call, **given), abandon_on_cancel=True)
-        finally:
-            cancelled.set()
+        return await to_thread.run_sync(partial(call, **given), abandon_on_cancel=True)
 
     hints = ToolAnnotations(read_only_hint=reads, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
     made.add_tool(answer, description=" ".join((call.__doc__ or "").split()), annotations=hints)
-
-
-class _Cancelled(Exception):
-    """The client has cancelled the call, or is gone."""
-
-
-def _stop_if_cancelled() -> None:
-    if (cancelled := _cancelled.get(None)) and cancelled.is_set():
-        raise _Cancelled
 
 
 class Tools:
@@ -149,7 +130,7 @@ class Tools:
         try:
             only, reads = self._collection, not self._writes
             with Pkb(server=True, environ=self._environ, collection=only, read_only=reads) as pkb:
-                pkb.session.on_notice, pkb.session.on_beat = notices.append, _stop_if_cancelled
+                pkb.session.on_notice, pkb.session.on_beat = notices.append, from_thread.check_cancelled
                 yield pkb, notices
         except (PkbError, OSError, RuntimeError, ValueError, DatabaseError) as found:
             error = as_pkb_error(found)
