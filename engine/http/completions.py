@@ -13,7 +13,7 @@ import operator
 import re
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from sqlite3 import Error as DatabaseError
@@ -252,7 +252,8 @@ _NEXT: Mapping[int | str, str] = {  # to an error that does not say itself what 
     **dict.fromkeys((408, Locked.code), "the request again"),
     **dict.fromkeys((PkbError.code, 500), "pkb doctor"),
 }
-_Event = str | AskResult | PkbError | None  # a piece of an answer, the answer, what went wrong, the end
+_Event = str | AskResult | PkbError  # a piece of an answer, the answer, what went wrong
+_BUG = PkbError("this is a bug in pkb", "pkb doctor")
 
 
 def error(message: str, kind: str, code: int | str, next_step: str | None = None) -> Mapping[str, Any]:
@@ -285,30 +286,29 @@ async def complete(
         asked = parse(decoded(await read_body(request)), record=record)
     except PkbError as found:
         return failure(found)
-    gone, events = Event(), asyncio.Queue[_Event]()
-    if asked.filled_in is not None:
-        if not asked.streams:
-            return json_response(completion(asked, None))
-        return StreamingResponse(_stream(asked, None, events, gone), media_type="text/event-stream")
-    await asyncio.to_thread(end_ahead)  # which waits for one that connects
-    loop = asyncio.get_running_loop()
+    gone, events, first = Event(), asyncio.Queue[_Event](), None
+    if asked.filled_in is None:
+        await asyncio.to_thread(end_ahead)  # which waits for one that connects
+        loop = asyncio.get_running_loop()
 
-    def post(event: _Event) -> None:
-        loop.call_soon_threadsafe(events.put_nowait, event)
+        def post(event: _Event) -> None:
+            loop.call_soon_threadsafe(events.put_nowait, event)
 
-    loop.run_in_executor(None, work, environ, asked, post, gone).add_done_callback(lambda done: done.exception())
-    try:
-        first = await _unless_gone(request, events.get)
-    except _Gone:
-        gone.set()
-        return Response(status_code=499)  # nobody reads it
+        answering = loop.run_in_executor(None, work, environ, asked, post, gone)
+        answering.add_done_callback(lambda ran: events.put_nowait(_BUG) if ran.exception() else None)
+        wanted, leaving = asyncio.ensure_future(events.get()), asyncio.ensure_future(request.receive())
+        done, waiting = await asyncio.wait((wanted, leaving), return_when=asyncio.FIRST_COMPLETED)
+        for one in waiting:
+            one.cancel()
+        if wanted not in done:
+            gone.set()
+            return Response(status_code=499)  # nobody reads it
+        first = wanted.result()
     if isinstance(first, PkbError):
         return failure(first)
-    if first is None:
-        return failure(PkbError("this is a bug in pkb", "pkb doctor"))
-    if isinstance(first, AskResult) and not asked.streams:
-        return json_response(completion(asked, first))
-    return StreamingResponse(_stream(asked, first, events, gone), media_type="text/event-stream")
+    if isinstance(first, str) or asked.streams:
+        return StreamingResponse(_stream(asked, first, events, gone), media_type="text/event-stream")
+    return json_response(completion(asked, first))
 
 
 async def read_body(request: Request) -> bytes:
@@ -330,18 +330,6 @@ def decoded(body: bytes) -> Any:
     if re.search(rb"(?<!\\)(?:\\\\)*\\u0000", body):
         raise UsageError("the body has a NUL character")
     return found
-
-
-async def _unless_gone(request: Request, wanted: Callable[[], Awaitable[_Event]]) -> _Event:
-    waiting, leaving = asyncio.ensure_future(wanted()), asyncio.ensure_future(request.receive())
-    try:
-        await asyncio.wait((waiting, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if not waiting.done():
-            raise _Gone
-        return waiting.result()
-    finally:
-        waiting.cancel()
-        leaving.cancel()
 
 
 def work(environ: Mapping[str, str], asked: ChatRequest, post: Callable[[_Event], object], gone: Event) -> None:
@@ -367,11 +355,11 @@ def work(environ: Mapping[str, str], asked: ChatRequest, post: Callable[[_Event]
         pass
     except (PkbError, *OUTSIDE) as found:
         post(as_pkb_error(found))
-    finally:
-        post(None)
 
 
-async def _stream(asked: ChatRequest, first: _Event, events: asyncio.Queue[_Event], gone: Event) -> AsyncIterator[str]:
+async def _stream(
+    asked: ChatRequest, first: _Event | None, events: asyncio.Queue[_Event], gone: Event
+) -> AsyncIterator[str]:
     """Yield an answer as server-sent events; a client that stops reading cancels the question."""
     head, event, said = _head("chat.completion.chunk"), first, False
 
@@ -385,8 +373,6 @@ async def _stream(asked: ChatRequest, first: _Event, events: asyncio.Queue[_Even
             said = said or bool(event)
             yield chunk({"content": plain(event)})
             event = await events.get()
-        if event is None and asked.filled_in is None:
-            event = PkbError("this is a bug in pkb", "pkb doctor")
         if isinstance(event, PkbError):
             yield _event(error(line(event.message), "server_error", event.code, event.next_step))
         else:

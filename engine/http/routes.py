@@ -27,6 +27,7 @@ from urllib.parse import unquote_to_bytes
 import h11
 import uvicorn
 from msgspec import Meta
+from msgspec.structs import asdict
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
@@ -80,23 +81,21 @@ def application(
     files opened here.
     """
     ahead = ReadAhead()
-    gets: dict[str, Callable[[Pkb, Params], Any]] = {
-        "search": _search,
-        "list": _list,
-        "show": _show,
-        "todo": lambda pkb, params: {"schema": SCHEMA, "items": pkb.open_loops(params, params.limit or None).items},
-        "people": lambda pkb, params: {
-            "schema": SCHEMA,
-            "people": pkb.people(params.name, collection=params.collection),
-        },
-        "stats": lambda pkb, _: pkb.stats(),
-        "recent": lambda pkb, _: {"schema": SCHEMA, "questions": latest(pkb.session.ledger, 5), "opens": opens},
-        "ahead": partial(_ahead, ahead),
+    calls: dict[tuple[str, str], Callable[[Pkb, Params], Any]] = {
+        ("GET", "search"): _search,
+        ("GET", "list"): _list,
+        ("GET", "show"): _show,
+        ("GET", "todo"): lambda pkb, params: {"items": pkb.open_loops(params, params.limit or None).items},
+        ("GET", "people"): lambda pkb, params: {"people": pkb.people(params.name, collection=params.collection)},
+        ("GET", "stats"): lambda pkb, _: pkb.stats(),
+        ("GET", "recent"): lambda pkb, _: {"questions": latest(pkb.session.ledger, 5), "opens": opens},
+        ("GET", "ahead"): lambda pkb, params: ahead.typed(pkb.session, params.q, pkb.options(pkb.scope(params))),
+        ("POST", "wrong"): _wrong,
     }
-    posts = {"wrong": _wrong} | ({"open": _open} if opens else {})
-    routes = [Route(f"/v1/{name}", partial(_answer, environ, give), methods=["GET"]) for name, give in gets.items()]
-    routes += [Route(f"/v1/{name}", partial(_answer, environ, do), methods=["POST"]) for name, do in posts.items()]
-    routes += [
+    if opens:
+        calls[("POST", "open")] = lambda pkb, params: pkb.open_file(params.path, params.message_id)
+    routes = [
+        *(Route(f"/v1/{name}", partial(_answer, environ, give), methods=[by]) for (by, name), give in calls.items()),
         Route("/v1/models", _models, methods=["GET"]),
         Route("/v1/models/{name}", _models, methods=["GET"]),
         Route("/v1/chat/completions", partial(complete, environ, ahead.end, record=record), methods=["POST"]),
@@ -115,7 +114,7 @@ async def _unknown(request: Request, found: Exception) -> Response:
 
 
 async def _answer(environ: Mapping[str, str], give: Callable[[Pkb, Params], Any], request: Request) -> Response:
-    """Answer a request in a thread: by its body, or by the parameters in its address."""
+    """Answer a request in a thread, by its body or the parameters in its address: with what `give` returns, if any."""
     try:
         if request.method == "POST":
             given = completions.converted(decoded(await read_body(request)), Params)
@@ -128,7 +127,7 @@ async def _answer(environ: Mapping[str, str], give: Callable[[Pkb, Params], Any]
     def answer() -> Response:
         try:
             with Pkb(server=True, environ=environ) as pkb:
-                return json_response(give(pkb, given))
+                return json_response({"schema": SCHEMA, **(give(pkb, given) or {})})
         except (PkbError, *OUTSIDE) as found:
             return failure(as_pkb_error(found))
 
@@ -139,34 +138,23 @@ def _search(pkb: Pkb, params: Params) -> Any:
     if not (query := params.q.strip()):
         raise UsageError("q is empty")
     found = pkb.find(query, pkb.scope(params), params.k)
-    return {"schema": SCHEMA, "query": query, "sources": [one for passage in found for one in passage.sources]}
+    return {"query": query, "sources": [one for passage in found for one in passage.sources]}
 
 
 def _list(pkb: Pkb, params: Params) -> Any:
     options = ListOptions(pkb.scope(params), tuple(params.title.split()), params.limit, params.oldest)
-    found = pkb.list_documents(options)
-    return {"schema": SCHEMA, "total": found.total, "documents": found.documents}
+    return asdict(pkb.list_documents(options))
 
 
 def _show(pkb: Pkb, params: Params) -> Any:
     if not params.path or not (documents := pkb.show(params.path, params.message_id)):
         raise UsageError("this path is not indexed", "pkb list --paths")
-    return {"schema": SCHEMA, "documents": documents}
+    return {"documents": documents}
 
 
 def _wrong(pkb: Pkb, params: Params) -> Any:
     last = pkb.reject(params.question)
-    return {"schema": SCHEMA, "question": last.question, "tier": last.tier}
-
-
-def _open(pkb: Pkb, params: Params) -> Any:
-    pkb.open_file(params.path, params.message_id)
-    return {"schema": SCHEMA}
-
-
-def _ahead(reading: ReadAhead, pkb: Pkb, params: Params) -> Any:
-    reading.typed(pkb.session, params.q, pkb.options(pkb.scope(params)))
-    return {"schema": SCHEMA}
+    return {"question": last.question, "tier": last.tier}
 
 
 async def _models(request: Request) -> Response:
