@@ -112,9 +112,9 @@ def search(
         with output.progress_line(pkb.session):
             found = pkb.find(query, scope, k)
         if as_json:
-            output.data({"schema": SCHEMA, "query": query, "sources": [one for each in found for one in each.sources]})
+            output.data({"schema": SCHEMA, "query": query, "sources": [one for each in found for one in each]})
         for number, one in enumerate(found if not as_json else (), 1):
-            show_source(number, one.places, whole=one.text)
+            show_source(number, one, whole=one[0].quote)
         if not (found or as_json):
             print("No matches.")
         _say_matched(pkb, scope)

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
         OpenLoop,
         Person,
         Report,
-        SearchResult,
         Source,
     )
     from engine.watcher import WatchListener
@@ -341,10 +340,10 @@ class Pkb:
 
     def search(self, query: str, *, k: int = 10, **filters: str | None) -> "list[Source]":
         """Return the best matching passages, best first; the quote of each is its whole text."""
-        return [source for found in self.find(query, self.scope(**filters), k) for source in found.sources]
+        return [source for found in self.find(query, self.scope(**filters), k) for source in found]
 
-    def find(self, query: str, scope: "Scope", k: int) -> "list[SearchResult]":
-        """Return the best matching passages, best first, with their text and places."""
+    def find(self, query: str, scope: "Scope", k: int) -> "list[tuple[Source, ...]]":
+        """Return the best matching passages, best first: the places of each, with its text as their quote."""
         return call(self.session, operations.search_results, typed(query), scope, k)
 
     def list_documents(self, options: "ListOptions") -> "Listing":

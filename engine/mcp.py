@@ -177,8 +177,7 @@ class Tools:
         with self._open() as (pkb, notices):
             scope = pkb.scope(filters)
             found = pkb.find(valid_text(query), scope, limit)
-        first = [one.sources[0] for one in found if one.sources]
-        cited = [_cited(number, source, whole=True) for number, source in enumerate(first, 1)]
+        cited = [_cited(number, one[0], whole=True) for number, one in enumerate(filter(None, found), 1)]
         return _result("" if cited else "No passage matches.", _shown(cited), notices, query=query, passages=cited)
 
     def list(

@@ -31,7 +31,6 @@ from engine.types import (
     OpenLoopOptions,
     Person,
     Report,
-    SearchResult,
     Source,
     Trace,
 )
@@ -116,13 +115,10 @@ def search(opened: Session, text: str, scope: "Scope", k: int) -> "Evidence":
         return gather(opened.reader, catalogue, opened.question_embedder, question, scope, k, Trace())
 
 
-def search_results(opened: Session, text: str, scope: "Scope", k: int) -> "list[SearchResult]":
-    """Retrieve without answering; return the displayed fields of each passage."""
+def search_results(opened: Session, text: str, scope: "Scope", k: int) -> list[tuple[Source, ...]]:
+    """Retrieve without answering; return the places of each passage, with its text as their quote."""
     found = search(opened, text, scope, k)
-    return [
-        SearchResult(one.text, one.sources, tuple(replace(found, passages=(one,)).sources([one.text])))
-        for one in found.passages
-    ]
+    return [replace(found, passages=(one,)).sources([one.text]) for one in found.passages]
 
 
 def documents(opened: Session, path: str, message_id: str | None) -> "list[dict[str, Any]]":

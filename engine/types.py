@@ -399,14 +399,6 @@ class Evidence(Struct, frozen=True):
         return (*(replace(found[0], warnings=(*found[0].warnings, one)) for one in notes), *found[len(notes) :])
 
 
-class SearchResult(Struct, frozen=True):
-    """A passage as a search shows it: its text, its places, and the same places with the text as their quote."""
-
-    text: str
-    places: tuple[Source, ...]
-    sources: tuple[Source, ...]
-
-
 class ListOptions(Struct, frozen=True):
     """Which documents: within what, with words in the title, how many (None: all), in which order, about what words."""
 

@@ -138,7 +138,7 @@ def _search(pkb: Pkb, params: Params) -> Any:
     if not (query := params.q.strip()):
         raise UsageError("q is empty")
     found = pkb.find(query, pkb.scope(params), params.k)
-    return {"query": query, "sources": [one for passage in found for one in passage.sources]}
+    return {"query": query, "sources": [one for passage in found for one in passage]}
 
 
 def _list(pkb: Pkb, params: Params) -> Any:
