@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import date, datetime
 from enum import IntEnum
 from hashlib import blake2b
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct, convert, field, to_builtins
@@ -316,32 +317,24 @@ class Passage(Struct, frozen=True):
 
     def author_at(self, place: int) -> str:
         """Return the author of the text at an offset of `text`: the sender, or that of a quoted or forwarded part."""
-        hit = self.hit_at(place)
-        return hit.author if hit else ""
+        return self.hit_at(place).author
 
-    def trust_of(self, hit: "Hit | None") -> Trust:
+    def trust_of(self, hit: "Hit") -> Trust:
         """Return how far one of its hits counts."""
-        return min(self.trust, Trust.QUOTED) if hit and hit.is_quoted else self.trust
+        return min(self.trust, Trust.QUOTED) if hit.is_quoted else self.trust
 
     def is_outranked(self, place: int | None = None) -> bool:
         """Return whether no answer is made of the text at an offset of `text`, by default of any of it."""
-        hit = None if place is None else self.hit_at(place)
-        return all(one.chunk.id in self.outranked for one in ([hit] if hit else self.hits))
+        return all(one.chunk.id in self.outranked for one in (self.hits if place is None else [self.hit_at(place)]))
 
-    def hit_at(self, place: int) -> "Hit | None":
+    def hit_at(self, place: int) -> "Hit":
         """Return the hit at an offset of `text`."""
-        end = -1
-        for hit in self.hits:
-            end += len(hit.chunk.text) + 1
-            if place <= end:
-                return hit
-        return None
+        ends = accumulate(len(hit.chunk.text) + 1 for hit in self.hits)
+        return next((hit for hit, end in zip(self.hits, ends, strict=True) if place < end), self.hits[-1])
 
     def quoting(self, source: Source, quote: str) -> Source:
         """Return a source of this passage with a part of `text`, and with who wrote that part, and when."""
-        hit = next((hit for hit in self.hits if quote in hit.chunk.text), next(iter(self.hits), None))
-        if hit is None:
-            return replace(source, quote=quote)
+        hit = next((hit for hit in self.hits if quote in hit.chunk.text), self.hits[0])
         written = hit.chunk.written.isoformat() if hit.chunk.written else None
         source = replace(source, role=hit.chunk.role, place=hit.chunk.place, written=written, quote=quote)
         return replace(source, author=hit.chunk.author if hit.is_quoted else "", speaker=hit.speaker_of(quote))

@@ -137,8 +137,7 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None, when
     found, whole = list[Candidate](), read.text
     for place, span in enumerate(read.sentences()):
         span = replace(span, start=span.start + instruction_end(whole[span.start : span.end]))
-        text, hit = whole[span.start : span.end], read.hit_at(span.start)
-        written = hit.written if hit else None
+        text, written = whole[span.start : span.end], read.hit_at(span.start).written
         if _SEPARATOR.fullmatch(text) or read.is_outranked(span.start):
             continue
         if question.foreign and len(text) <= _GREETING and _CLOSING.match(text):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from engine.types import STAGES, Answer, Evidence, Passage, Source
 from store.types import replace
+from tests.engine.ask.passages import of_text
 
 SOURCE = Source("/mail/1.eml", "1@example.org", "Notes", "2024-05-03T10:00:00+00:00", (3, 4), 1.5, "at seven")
 ANSWER = Answer("When?", "at seven", "full", "quote", None, (SOURCE,), {"total": 12.0}, highlight=(3, 8))
@@ -51,7 +52,7 @@ def test_a_cached_answer_is_served_as_an_exact_hit() -> None:
 
 def read(path: str, copies: int = 0) -> Passage:
     places = tuple(replace(SOURCE, path=f"{path}{number or ''}", copy=bool(number)) for number in range(copies + 1))
-    return Passage((), sources=places)
+    return replace(of_text("", "", None, "", 1.0), sources=places)
 
 
 @given(st.lists(st.integers(0, 2), max_size=4), st.integers(0, 3))
