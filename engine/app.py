@@ -391,8 +391,9 @@ class Pkb:
     def last_answer(self) -> "Answer":
         """Return the answer to the question asked last; PkbError if it is not cached."""
         from engine.ask.pipeline import last_answer
+        from engine.backends import Retriever
 
-        return last_answer(self.session.ledger, self.session.retriever.reread)
+        return last_answer(self.session.ledger, Retriever(self.session).reread)
 
     def source(self, number: int) -> "Source":
         """Return a source of the last answer by the number that `pkb ask` shows; UsageError if there is none."""

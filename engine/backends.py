@@ -66,7 +66,7 @@ class _OpenHome(Protocol):
     @property
     def question_embedder(self) -> "Embedder | None": ...
     @property
-    def questions(self) -> "QuestionVectors | None": ...
+    def question_vectors(self) -> "QuestionVectors": ...
     @property
     def span_reader(self) -> "SpanReader | None": ...
     @property
@@ -154,7 +154,7 @@ class Retriever:
 
     def question_vectors(self) -> "QuestionVectors | None":
         """Return the vectors of cached questions; None without the embedder that made them."""
-        return self._opened.questions
+        return self._opened.question_vectors if self._opened.question_embedder else None
 
 
 class Extractive(Retriever):

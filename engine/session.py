@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from engine.ask.keys import BankBudget
     from engine.ask.pipeline import Asker
     from engine.ask.semantic import SemanticRules
-    from engine.backends import Generative, Retriever
-    from engine.kv.restore import PromptReader
+    from engine.backends import Generative
     from engine.llm.resident import ResidentModel
     from engine.models.minilm import SpanReader
     from engine.models.types import Embedder
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 
 _ON_LEDGER = (
-    "ledger", "tables", "catalogue", "knowledge", "reader", "mapped", "vectors", "asker", "backend", "_model",
+    "ledger", "tables", "catalogue", "knowledge", "reader", "mapped", "vectors", "asker", "backend", "model",
     "question_vectors",
 )  # fmt: skip
 
@@ -301,7 +300,7 @@ class Session:
         """
         from engine.backends import Extractive
 
-        return self._model or Extractive(self)
+        return self.model or Extractive(self)
 
     @cached_property
     def reader_version(self) -> str:
@@ -326,20 +325,11 @@ class Session:
 
     def model_for(self, task: str) -> "Generative | None":
         """Return the language model with the adapter of a task, such as predict; None if pkb quotes."""
-        return self._model.by_task.get(task, self._model) if self._model else None
-
-    @property
-    def load_model(self) -> "Callable[[], PromptReader] | None":
-        """Return what loads the language model, or reaches its server; None if pkb quotes."""
-        return self._model.load if self._model else None
-
-    @property
-    def has_roles(self) -> bool:
-        """Return whether a role adapter fits the language model; False if pkb quotes."""
-        return self._model is not None and self._model.roles
+        return self.model.by_task.get(task, self.model) if self.model else None
 
     @cached_property
-    def _model(self) -> "Generative | None":
+    def model(self) -> "Generative | None":
+        """Return the language model that answers, here or at a server; None if pkb quotes."""
         chosen = self.settings.model
         if not chosen.is_local and not chosen.is_served:
             return None
@@ -349,18 +339,6 @@ class Session:
         for problem in found.problems:
             self.on_notice(problem)
         return found
-
-    @property
-    def retriever(self) -> "Retriever":
-        """Return the retriever, which all backends share."""
-        from engine.backends import Retriever
-
-        return Retriever(self)
-
-    @property
-    def questions(self) -> "QuestionVectors | None":
-        """Return the vectors of cached questions; None without the embedder that made them."""
-        return self.question_vectors if self.question_embedder else None
 
     @cached_property
     def question_vectors(self) -> "QuestionVectors":

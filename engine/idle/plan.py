@@ -75,7 +75,7 @@ class IdlePlanner:
     def handlers(self) -> Handlers:
         """Return the handler of each kind of job, in the order in which they run."""
         settings = self.session.settings
-        is_local = self.session.load_model is not None and not settings.model.is_served
+        is_local = self.session.model is not None and not settings.model.is_served
         prefills: Handlers = {"prefetch": self._segments(self._prefetch), "restore": self._segments(self._restore)}
         verify = partial(refresh.verify, tau=settings.bank.tau, max_error=settings.experiment.max_error)
         return {
@@ -108,8 +108,8 @@ class IdlePlanner:
 
     def load(self) -> "PromptReader":
         """Return the model, loaded."""
-        assert self.session.load_model, "a quote needs no model"
-        self.reader = self.session.load_model()
+        assert self.session.model, "a quote needs no model"
+        self.reader = self.session.model.load()
         return self.reader
 
     def _asking(self, plan: Callable[[Reasker], list[Job]], run: Callable[[Reasker, Job], Outcome]) -> Handler:
@@ -117,7 +117,7 @@ class IdlePlanner:
 
         def planned() -> list[Job]:
             jobs = plan(self._reasker)
-            if jobs and self.session.load_model:
+            if jobs and self.session.model:
                 self.load()
             return jobs
 
@@ -184,7 +184,7 @@ class IdlePlanner:
         if not listed or not session.ledger.count("chunks"):
             return []
         meetings = titled_documents(session.ledger, ("transcript",))[: predict.MEETINGS]
-        quotes = session.load_model is None or session.has_roles
+        quotes = session.model is None or session.model.roles
         return predict.plan_standing(self._reasker, self._strategy, listed, meetings, quotes=quotes)
 
     def _segments(self, planned: "Callable[[], PrefetchPlan | None]") -> Handler:
@@ -247,7 +247,7 @@ class IdlePlanner:
         A model's answers only as long as enough of those that had their time may have been used (PerCache 4.3.2).
         """
         settings = self.session.settings
-        keeps_none = self.session.load_model is None or settings.model.is_served  # then there is no KV to prefill
+        keeps_none = self.session.model is None or settings.model.is_served  # then there is no KV to prefill
         old = predicted_use(self.session.ledger, self.session.now.timestamp() - predict.WEEKS * predict.WEEK_S)
         decode = keeps_none or refresh.upper(*old) >= settings.experiment.cutoff
         return predict.Strategy(AskOptions(k=settings.ask.k), decode, settings.bank.tau)

@@ -122,7 +122,7 @@ def reach_or_start(opened: Session, timeout_s: float = _TIMEOUT_S) -> "ServerLin
 
 def _may_load(opened: Session) -> bool:
     """Return whether this process may load a model; call it before the resident process starts and loads one."""
-    return opened.settings.model.is_served or opened.load_model is None or opened.models.claim()
+    return opened.settings.model.is_served or opened.model is None or opened.models.claim()
 
 
 def reach(opened: Session) -> "ServerLink | None":

@@ -111,8 +111,8 @@ class WorkerState:
             self._tried = self._warming_up = True  # a failure is repeated, and reported, by the next question
             try:
                 opened = self.own()
-                if load := opened.load_model:
-                    model = load().model
+                if found := opened.model:
+                    model = found.load().model
                     for name in ("engine.llm.generate", "engine.ask.extract"):
                         import_module(name)
                     cache, ids = model.begin(), model.tokens("When?")

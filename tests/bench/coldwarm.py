@@ -279,8 +279,8 @@ def serve(model: str, most: int) -> None:
     save(Path(os.environ["PKB_CONFIG"]), "model.name", model)
     with session() as opened:
         opened.make()
-        assert opened.load_model, "a model by name or folder is needed"
-        reader = opened.load_model()
+        assert opened.model, "a model by name or folder is needed"
+        reader = opened.model.load()
         for line in sys.stdin:
             given = json.loads(line)
             case = Case(given["system"], tuple(given["documents"]), given["question"])

@@ -112,18 +112,18 @@ def ready(unit: Unit, copy: Path, folder: Path, loaded: dict[Hashable, Mlx]) -> 
     forced = {"prepare": partial(force, golds=golds, loaded=loaded)} if unit.writer in REAL else {}
     with home.opened(copy, settings, unit.policy.order, **forced) as found:
         warm(found.session)
-        if found.session.load_model:
+        if found.session.model:
             language_model = found.planner.load().model
             language_model.prefill(language_model.begin(), list(range(10, 90)))  # whose first steps are slow
         yield Replay(unit, found)
-        if found.session.load_model:
+        if found.session.model:
             found.session.models.forget()
 
 
 def warm(session: Session) -> None:
     """Embed, retrieve and quote once, so that the first question waits for no import."""
     asked = gather_context(session.backend, begin(session.backend, session.ledger, "Where is it?", AskOptions(), NOW))
-    if session.load_model:
+    if session.model:
         for name in ("engine.ask.semantic", "engine.llm.generate"):
             import_module(name)
     else:

@@ -200,11 +200,11 @@ def opened(
     prepare(session)
     planner = IdlePlanner(session, lambda: True, _never)
     try:
-        if session.load_model:
+        if session.model:
             planner.load()
         yield Home(session, planner, order)
     finally:
-        if session.load_model:
+        if session.model:
             session.models.free()
         session.ledger.close()
 

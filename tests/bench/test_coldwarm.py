@@ -97,8 +97,8 @@ def test_pkb_answers_bit_identically_behind_an_edited_prompt_and_in_another_sess
         for given in (first, case):
             with session(environment(tmp_path / name)) as opened:
                 opened.make()
-                assert opened.load_model
-                found.append(answered(opened.load_model(), given, 6))
+                assert opened.model
+                found.append(answered(opened.model.load(), given, 6))
     cold, again, _, behind = found
     assert [compare("", cold, one).gap for one in (again, behind)] == [0.0, 0.0]
     assert (cold.tokens == again.tokens == behind.tokens, len(cold.tokens)) == (True, 6)

@@ -65,15 +65,14 @@ def test_a_question_loads_the_message_that_idle_predicted_from(session: Session)
 
 
 def test_another_adapter_is_another_writer_over_the_same_kv_cache(session: Session) -> None:
-    reader = session.load_model
-    assert session.has_roles
-    assert reader
-    first, root = session.backend.fingerprint, kept(reader()).root
+    assert session.model
+    assert session.model.roles
+    first, root = session.backend.fingerprint, kept(session.model.load()).root
     session.models.free()
     add_adapter(Path(session.settings.model.name), seed=12)
     again = Session(session.environ)
     again.override("model.name", session.settings.model.name)
     assert again.backend.fingerprint != first
-    assert again.load_model
-    assert kept(again.load_model()).root == root
+    assert again.model
+    assert kept(again.model.load()).root == root
     again.models.free()
