@@ -218,11 +218,11 @@ def _kind(key: str) -> Any:
     return get_type_hints(type(getattr(Settings(), section)), include_extras=True)[name]
 
 
-def find(settings: Settings, key: str) -> Any:
-    """Return the value of a dotted key; UsageError if there is no such key."""
+def find(settings: Settings, key: str, source: str = "") -> Any:
+    """Return the value of a dotted key; UsageError if there is no such key, which begins with `source`."""
     known = keys(settings)
     if key not in known:
-        raise UsageError(f"no such key: {key}", "pkb config show")
+        raise UsageError(f"{source}no such key: {key}", "pkb config show")
     return known[key]
 
 
@@ -238,7 +238,7 @@ def keys(settings: Settings) -> dict[str, Any]:
 
 def chosen(path: Path) -> set[str]:
     """Return the keys that the config file sets."""
-    return {key for key, _ in _leaves(_sections(_text(path), str(path)))}
+    return set(_values(_text(path), str(path)))
 
 
 def unknown(path: Path) -> list[str]:
@@ -251,7 +251,7 @@ def save(path: Path, key: str, value: str) -> Any:
     import tomlkit  # slower to import than all of this module
 
     parsed = find(put(Settings(), key, value), key)
-    _sections(text := _text(path), str(path))  # never overwrite a file that is not TOML
+    _values(text := _text(path), str(path))  # never overwrite a file that is not TOML
     document = tomlkit.parse(text)
     section, name = key.split(".")
     if not isinstance(part := document.setdefault(section, tomlkit.table()), MutableMapping):
@@ -280,36 +280,36 @@ def _text(path: Path) -> str:
 def parse(text: str, source: str) -> Settings:
     """Read settings from TOML, without unknown keys; `source` is named in errors."""
     settings, known = Settings(), keys(Settings())
-    for key, value in _leaves(_sections(text, source)):
+    for key, value in _values(text, source).items():
         if key in known:
             settings = put(settings, key, value, source)
     return settings
 
 
-def _sections(text: str, source: str) -> dict[str, Any]:
+def _values(text: str, source: str) -> dict[str, Any]:
+    """Return the values of TOML by dotted key; one outside of a section has a key that ends with the dot."""
     if not text:
         return {}
     import tomllib  # takes 2 ms, and most homes have no config file
 
     try:
-        return tomllib.loads(text)
+        sections = {name: one if isinstance(one, dict) else {"": one} for name, one in tomllib.loads(text).items()}
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{source} is not TOML: {error}", "pkb config path") from None
     except (ValueError, RecursionError):  # a number of too many digits, lists in too many lists
         raise UsageError(f"{source} is not TOML that can be read", "pkb config path") from None
+    return {f"{section}.{name}": value for section, part in sections.items() for name, value in part.items()}
 
 
 def put(settings: Settings, key: str, value: Any, source: str = "config") -> Settings:
     """Return the settings with one dotted key changed; UsageError if the key is unknown or the value is not valid."""
-    known = keys(settings)
-    if key not in known:
-        raise UsageError(f"{source}: no such key: {key}", "pkb config show")
+    current = find(settings, key, f"{source}: ")
     section, name = key.split(".")
     try:
         parsed = convert(value, _kind(key), strict=False)
     except ValidationError:
-        current = known[key] if known[key] != "" else "''"
-        raise UsageError(f"{source}: {key} must be {_expected(key)}", f"pkb config set {key} {current}") from None
+        step = f"pkb config set {key} {repr('') if current == '' else current}"
+        raise UsageError(f"{source}: {key} must be {_expected(key)}", step) from None
     return replace(settings, **{section: replace(getattr(settings, section), **{name: parsed})})
 
 
@@ -321,11 +321,3 @@ def _expected(key: str) -> str:
         return " or ".join(map(str, among))
     number = "an integer" if kind is int else "a number"
     return f"{number}, {limits.ge} or more" if limits.le is None else f"{number}, {limits.ge} to {limits.le}"
-
-
-def _leaves(sections: dict[str, Any]) -> list[tuple[str, Any]]:
-    return [
-        (f"{section}.{name}", value)
-        for section, values in sections.items()
-        for name, value in (values.items() if isinstance(values, dict) else [("", values)])
-    ]
