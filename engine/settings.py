@@ -190,7 +190,7 @@ HALF_LIFE_S = 7 * 86_400.0  # of a KV node's worth: our own
 LINKS = 16
 
 
-class Settings(Struct, frozen=True):
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """All settings by section; `experiment` is not read from the config file."""
 
     home: HomeSettings = HomeSettings()

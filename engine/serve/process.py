@@ -21,15 +21,16 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from msgspec import Struct, convert
 
-from engine.settings import Settings, keys, put
+from engine.settings import Settings
 from engine.types import Answer, AskOptions, AskResult, Step, Trace, json_values
 from store.home import Home
 from store.locks import Lease
+from store.types import replace
 
 if TYPE_CHECKING:
     from engine.session import Session
 
-PROTOCOL = 8  # raised when a frame changes its meaning
+PROTOCOL = 9  # raised when a frame changes its meaning
 LIMIT = 8 << 20  # bytes of one frame: fifty long sources take a tenth of it
 
 Frame = dict[str, Any]
@@ -75,7 +76,7 @@ def unpack(kind: type[T], value: Any) -> T:
 
 
 class Request(Struct, frozen=True):
-    """A question, when and how it is asked, and every setting that it is asked under, as text.
+    """A question, when and how it is asked, and every setting that it is asked under.
 
     Its result is not stored if anything was forgotten since its epoch.
     """
@@ -83,7 +84,7 @@ class Request(Struct, frozen=True):
     text: str
     options: AskOptions
     now: datetime
-    settings: dict[str, str]
+    settings: Settings
     keeps_tensors: bool
     collection: str | None
     streams: bool
@@ -92,21 +93,15 @@ class Request(Struct, frozen=True):
 
 def request(opened: "Session", text: str, options: AskOptions, *, streams: bool) -> Any:
     """Write a question down."""
-    settings = {key: str(value) for key, value in keys(opened.settings).items()}
-    for key in ("model.name", "embed.model"):
-        if settings[key] and Path(settings[key]).is_dir():  # as it is understood in any folder
-            settings[key] = str(Path(settings[key]).absolute())
+
+    def anywhere(name: str) -> str:  # as it is understood in any folder
+        return str(Path(name).absolute()) if name and Path(name).is_dir() else name
+
+    settings, model, embed = opened.settings, opened.settings.model, opened.settings.embed
+    model, embed = replace(model, name=anywhere(model.name)), replace(embed, model=anywhere(embed.model))
+    settings = replace(settings, model=model, embed=embed)
     how = (opened.keeps_tensors, opened.collection, streams, opened.ledger.epoch)
     return json_values(Request(text, options, opened.now, settings, *how))
-
-
-def under(settings: Settings, wanted: dict[str, str]) -> Settings:
-    """Apply the settings of a request; UsageError if one is invalid."""
-    known = keys(settings)
-    for key, value in wanted.items():
-        if str(known.get(key)) != value:
-            settings = put(settings, key, value, "this command")
-    return settings
 
 
 def answer(answered: AskResult) -> Any:

@@ -24,13 +24,12 @@ from typing import Any
 
 from engine.llm.resident import ResidentModel
 from engine.operations import READS, types_of
-from engine.serve.process import LIMIT, Broken, Frame, Request, answer, decode, encode, own_peer, under, unpack
+from engine.serve.process import LIMIT, Broken, Frame, Request, answer, decode, encode, own_peer, unpack
 from engine.session import Session
 from engine.settings import Settings
 from engine.types import AskOptions, Trace, json_values
 from store.errors import NoModel, PkbError
 from store.locks import Lease
-from store.types import replace
 
 _HEADROOM = 1.15  # of the memory that a model may use: tables, embedder and buffers beside it
 
@@ -49,7 +48,7 @@ class WorkerState:
     def session(self, asked: Request) -> Iterator[Session]:
         """Open a session for one question: its own settings and time, on the state that is open already."""
         time.tzset()  # the time zone may have changed
-        opened = self._opened(under(self._base.settings, asked.settings))
+        opened = self._opened(asked.settings)
         opened.now, opened.keeps_tensors, opened.collection = asked.now, asked.keeps_tensors, asked.collection
         ledger = opened.ledger
         before = ledger.epoch
@@ -136,9 +135,8 @@ class WorkerState:
 
     def needs_other_model(self, asked: Request) -> bool:
         """Return whether a question needs another model than the configured one."""
-        own, parts = self._base.settings.model, ("name", "revision")
-        other = replace(own, **{part: asked.settings.get(f"model.{part}", "") for part in parts})
-        return other.is_local and other != own
+        own, other = self._base.settings.model, asked.settings.model
+        return other.is_local and (other.name, other.revision) != (own.name, own.revision)
 
     def is_large(self) -> bool:
         """Return whether this process exceeds its share of memory, after freeing as much as it can."""
