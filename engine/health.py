@@ -20,7 +20,7 @@ from engine.session import Session
 from engine.settings import KvSettings, ModelSettings, Settings
 from engine.types import SCHEMA, Check, Checks, json_values
 from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications
-from store.errors import NoModel, PkbError, UsageError, explain
+from store.errors import NoModel, PkbError, UsageError, as_pkb_error
 from store.history import History
 from store.home import ELSEWHERE, Home, existing, file_system, unsafe_place
 from store.jobs import JobAccount, JobBenefit, Jobs, PredictionLog
@@ -46,7 +46,7 @@ def doctor(opened: Session) -> Iterator[Check]:
         yield _bad("threads", error)
     except (PkbError, OSError, sqlite3.Error) as error:
         yield _bad("ledger", error)
-    yield from examine(opened.home, settings, threads, opened.environ)
+    yield from examine(opened, settings, threads)
     with suppress(PkbError, OSError, sqlite3.Error):  # said above
         for one in operations.problems(opened):
             found = f"{one['meaning']}: {one['count']:,}, such as {one['items'][0]['path']}"
@@ -54,14 +54,13 @@ def doctor(opened: Session) -> Iterator[Check]:
 
 
 def _bad(name: str, error: Exception) -> Check:
-    known = (error.message, error.next_step) if isinstance(error, PkbError) else explain(error)
-    message, step = known or ("cannot be opened", None)
-    return Check(name, "bad", message, None if step == "pkb doctor" else step)
+    found = as_pkb_error(error)
+    return Check(name, "bad", found.message, None if found.next_step == "pkb doctor" else found.next_step)
 
 
-def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, str]) -> Iterator[Check]:
+def examine(opened: Session, settings: Settings, threads: int) -> Iterator[Check]:
     """Yield all checks of this machine and home, fast ones first; `threads` are those of language models."""
-    model = settings.model
+    home, environ, model = opened.home, opened.environ, settings.model
     checks: Checks = {
         "python": lambda: Check("python", "ok", f"{_HERE}, SQLite {sqlite3.sqlite_version}"),
         "home": lambda: operations.home_check(home),
@@ -82,12 +81,12 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
         checks |= part.doctor(home, settings, environ)
     if model.is_local:
         checks |= {"kv": lambda: _kv_form(settings, environ)}
-        checks |= {"kv steps": lambda: _kv_steps(home)} if device() != "cpu" else {}
+        checks |= {"kv steps": lambda: _kv_steps(opened)} if device() != "cpu" else {}
     for name, check in checks.items():
         try:
             found = check()
         except PkbError as error:  # a finding, too, and the others follow
-            found = Check(name, "bad", error.message, error.next_step)
+            found = _bad(name, error)
         except _FAILURES as error:
             reason = " ".join(str(error).split())[:200]
             found = Check(name, "bad", f"this check failed: {type(error).__name__}: {reason}")
@@ -194,16 +193,12 @@ def _kv_form(settings: Settings, environ: Mapping[str, str]) -> Check:
     return Check("kv", "ok", result) if stored.name else Check("kv", "note", result, "pkb model list")
 
 
-def _kv_steps(home: Home) -> Check:
-    from contextlib import closing
-
+def _kv_steps(opened: Session) -> Check:
     from engine.kv.costs import calibrations
-    from store.database import exists, open_copy, open_ledger
 
-    if not exists(home.ledger):
+    if not opened.there:
         return Check("kv steps", "note", "not measured yet", "pkb ingest FOLDER")
-    with closing(open_copy(home.ledger) if unsafe_place(home.data) else open_ledger(home.ledger)) as ledger:
-        found = "".join(map(str, list(calibrations(ledger).values())[-1:]))
+    found = "".join(map(str, list(calibrations(opened.ledger).values())[-1:]))
     return Check("kv steps", "ok" if found else "note", found or "not measured yet: the first question measures them")
 
 

@@ -55,10 +55,12 @@ def missing_vectors(opened: Session) -> int:
 def embed(opened: Session) -> Iterator[tuple[int, int]]:
     """Fill in missing vectors, then tidy the tables; DiskFull."""
     from engine.ingest.chunking import embed
+    from store.documents import VectorStore
 
     opened.ledger.renew()
     with opened.home.naming_disk("pkb ingest"):
-        for step in embed(opened.vectors, opened.embedder, opened.locks, partial(_meet, opened)):
+        vectors = VectorStore(opened.ledger, opened.tables)
+        for step in embed(vectors, opened.embedder, opened.locks, partial(_meet, opened)):
             yield step
             if opened.mapped.is_behind():
                 with opened.locks.writer():

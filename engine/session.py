@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from engine.types import AskOptions, Backend
     from store.catalog import Catalog, Guess
     from store.database import Ledger
-    from store.documents import Knowledge, VectorStore
+    from store.documents import Knowledge
     from store.locks import Locks
     from store.mapped_index import MappedIndex
     from store.search import QuestionVectors, Reader
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 _ON_LEDGER = (
-    "ledger", "tables", "catalogue", "knowledge", "reader", "mapped", "vectors", "asker", "backend", "model",
+    "ledger", "tables", "catalogue", "knowledge", "reader", "mapped", "asker", "backend", "model",
     "question_vectors",
 )  # fmt: skip
 
@@ -221,13 +221,6 @@ class Session:
         from store.mapped_index import MappedIndex
 
         return MappedIndex(self.home, self.ledger, lambda: self.tables)
-
-    @cached_property
-    def vectors(self) -> "VectorStore":
-        """Return the vectors."""
-        from store.documents import VectorStore
-
-        return VectorStore(self.ledger, self.tables)
 
     @cached_property
     def locks(self) -> "Locks":

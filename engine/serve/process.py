@@ -19,6 +19,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+import msgspec
 from msgspec import Struct, convert
 
 from engine.settings import Settings
@@ -173,12 +174,7 @@ def identity(home: Home, environ: Mapping[str, str]) -> str:
         config = home.config.read_bytes().hex()
     except OSError:
         config = ""
-    from importlib.util import find_spec
-
-    found = find_spec("typer")  # a dependency of every command
-    assert found
-    assert found.origin
-    installed = Path(found.origin).parents[1].stat().st_mtime_ns  # when a library was last installed or removed
+    installed = Path(msgspec.__file__).parents[1].stat().st_mtime_ns  # when a library was last installed or removed
     paths = [os.fsencode(place).hex() for place in (home.data, home.cache, home.config)]
     parts = [PROTOCOL, paths, config, [environ.get(name) for name in _NAMES], code(_ROOT), installed]
     return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()

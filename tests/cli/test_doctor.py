@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from engine.health import examine
 from engine.models.runtime import wheel_library
+from engine.session import Session
 from engine.settings import KvSettings, ModelSettings, Settings
-from store.home import locate
 from tests.cli.conftest import Pkb
 from tests.cli.test_failures import as_anybody
 from tests.demo import environment
@@ -225,7 +225,7 @@ def test_a_small_model_is_said_to_be_one_and_its_adapter_is_named(tmp_path: Path
     for adapted in (False, True):
         if adapted:
             add_adapter(folder)
-        (found,) = [one for one in examine(locate(environment(tmp_path)), settings, 1, {}) if one.name == "model"]
+        (found,) = [one for one in examine(Session(environment(tmp_path)), settings, 1) if one.name == "model"]
         assert found.state == "note"
         assert ("with a role adapter" in found.found, "often wrong" in found.found) == (adapted, not adapted)
 
@@ -244,6 +244,6 @@ def test_whatever_a_models_config_says_doctor_ends(
     settings = Settings(
         model=ModelSettings(name=str(folder / "model")), kv=KvSettings(reuse="blocks" if blocks else "prefix")
     )
-    found = list(examine(locate(environment(folder)), settings, 1, {}))
+    found = list(examine(Session(environment(folder)), settings, 1))
     names = [check.name for check in found]
     assert names[names.index("model") + 1 :] == ["kv"]
