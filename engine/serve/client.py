@@ -86,20 +86,16 @@ def ask_server(opened: Session, text: str, options: AskOptions, say: "OnText", *
         return None
     from engine.serve.process import Broken, ConnectionLost, answered, request, start
 
-    if (link := reach_or_start(opened)) is None:
-        until = time.monotonic() + _TIMEOUT_S  # as long as another process may take to release a model
-        while not _may_load(opened) and time.monotonic() < until:
-            time.sleep(_POLL_S)
-        return None
-    try:
-        with closing(link):
+    if link := reach_or_start(opened):
+        with suppress(ConnectionLost, Broken), closing(link):
             link.send("ask", {"request": request(opened, text, options, streams=streams)})
             for frame in link.answers(opened.on_beat):
                 if frame["kind"] != "piece":
-                    return answered(frame.get("answer")) if frame["kind"] == "answered" else None
+                    return answered(frame.get("answer"))  # Broken where it declines
                 say(str(frame.get("text")))
-    except (ConnectionLost, Broken):
-        _may_load(opened)
+    if opened.model and not opened.settings.model.is_served:
+        opened.models.claim()  # before another process starts, and loads a model
+    if link:
         start(opened)
     return None
 
@@ -110,32 +106,25 @@ def reach_or_start(opened: Session, timeout_s: float = _TIMEOUT_S) -> "ServerLin
     from store.locks import Lease
 
     until, started, lock = time.monotonic() + timeout_s, 0, Lease(lock_of(opened.home))
-    while (link := reach(opened)) is None:
-        ended = started == TRIES and not lock.is_taken()
-        if ended or time.monotonic() > until:
-            return None
+    while (link := reach(opened)) is None and time.monotonic() < until:
         if started < TRIES:
             started += start(opened)
+        elif not lock.is_taken():
+            break
         time.sleep(_POLL_S)
     return link
-
-
-def _may_load(opened: Session) -> bool:
-    """Return whether this process may load a model; call it before the resident process starts and loads one."""
-    return opened.settings.model.is_served or opened.model is None or opened.models.claim()
 
 
 def reach(opened: Session) -> "ServerLink | None":
     """Connect to the resident process; one of another version or with other settings is stopped."""
     from engine.serve.process import connect, identity, stop
 
-    if (link := connect(opened.home)) is None:
+    link = connect(opened.home)
+    if link and link.hello.get("identity") != identity(opened.home, opened.environ):
+        link.close()
+        stop(opened.home, _SOON_S)
         return None
-    if link.hello.get("identity") == identity(opened.home, opened.environ):
-        return link
-    link.close()
-    stop(opened.home, _SOON_S)
-    return None
+    return link
 
 
 _WORDS = 3  # of a question, before they say what it is about
