@@ -2,7 +2,6 @@
 
 import os
 import plistlib
-import shlex
 import shutil
 import subprocess
 import sys
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 LABEL = "pkb.idle"
 UNIT = "pkb-idle"
-MARK = "# pkb idle"
 MINUTE = 17  # of every hour, when not everybody else's jobs start
 _NICE = 10
 
@@ -90,27 +88,12 @@ WantedBy=timers.target
 """
 
 
-def cron(command: Command) -> str:
-    """Return the line for a table of cron, which takes a percent sign for the end of a command."""
-    names = (f"{name}={shlex.quote(value)}" for name, value in command.environ.items())
-    return f"{MINUTE} * * * * {' '.join([*names, shlex.join(command.words)])} {MARK}".replace("%", "\\%")
-
-
-def with_line(table: str, line: str | None) -> str:
-    """Return a cron table with our line replaced by `line`, or removed; the rest is unchanged."""
-    body = "\n".join(one for one in table.split("\n") if not one.endswith(f" {MARK}"))
-    if line is None:
-        return body
-    return f"{body}{'' if not body or body.endswith(chr(10)) else chr(10)}{line}\n"
-
-
 def _quoted(word: str) -> str:
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
 
 
 Action = Literal["install", "uninstall", "status"]
-Way = Literal["launchd", "systemd", "cron"]
 
 BUDGET = "50m"  # less than an hour: the next run would find this one at work
 
@@ -121,26 +104,35 @@ class ScheduleFile:
 
     where: str
     text: str | None
-    changed: bool = False
+    changed: bool
 
 
 def arrange(action: Action, *, as_json: bool, system: str = sys.platform) -> None:
     """Install, remove or show the hourly run of `pkb idle` for this user, and say what that is."""
-    way = choose(os.environ, system)
-    ways = {"launchd": _launchd, "systemd": _systemd, "cron": _cron}
     home = locate(os.environ)  # where everything lies now
     places = {"PKB_HOME": str(home.data), "PKB_CACHE": str(home.cache), "PKB_CONFIG": str(home.config)}
-    found = ways[way](action, Command(words(), places))
-    installed = all(one.text is not None for one in found)
-    if action != "install":  # a scheduler ignores a file that it has not loaded; the table is all that cron has
-        ask = {
-            "launchd": ("launchctl", "print", f"gui/{os.getuid()}/{LABEL}"),
-            "systemd": ("systemctl", "--user", "is-enabled", f"{UNIT}.timer"),
-        }
-        installed = installed and (way == "cron" or _outcome(*ask[way]).returncode == 0)
+    command = Command(words(), places)
+    if system == "darwin":
+        by, domain = "launchd", f"gui/{os.getuid()}"
+        agent = Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+        files, start = {agent: launchd(command)}, [["launchctl", "bootstrap", domain, str(agent)]]
+        stop, ask = (["launchctl", verb, f"{domain}/{LABEL}"] for verb in ("bootout", "print"))
+    else:
+        by, timer, systemctl = "systemd", f"{UNIT}.timer", ["systemctl", "--user"]
+        if not shutil.which("systemctl") or _outcome(*systemctl, "show-environment").returncode:
+            step = "pkb ingest --watch, which runs idle jobs while the machine is idle"
+            raise PkbError("systemd user timers are not available here", step)
+        folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
+        files = {folder / f"{UNIT}.service": systemd_service(command), folder / timer: SYSTEMD_TIMER}
+        start = [[*systemctl, "daemon-reload"], [*systemctl, "enable", "--now", timer]]
+        stop, ask = [*systemctl, "disable", "--now", timer], [*systemctl, "is-enabled", timer]
+    if action == "uninstall" or (action == "install" and system == "darwin"):
+        _outcome(*stop)  # it may not be loaded
+    found = _files(action, files, start if action == "install" else [])
+    # A scheduler ignores a file that it has not loaded.
+    installed = all(one.text is not None for one in found) and (action == "install" or not _outcome(*ask).returncode)
     if as_json:
-        files = [{"where": one.where, "text": one.text, "changed": one.changed} for one in found]
-        output.data({"schema": SCHEMA, "by": way, "installed": installed, "files": files})
+        output.data({"schema": SCHEMA, "by": by, "installed": installed, "files": found})
         return
     for one in found:
         state = "not installed" if one.text is None else "installed" if action == "status" else "already installed"
@@ -148,7 +140,7 @@ def arrange(action: Action, *, as_json: bool, system: str = sys.platform) -> Non
         print(plain(f"{one.where}: {state}"))
         if one.text is not None and (action == "status" or one.changed):
             print(plain("".join(f"  {line}\n" for line in one.text.splitlines())), end="")
-    print(f"pkb idle {'runs every hour by' if installed else 'is not scheduled with'} {way}")
+    print(f"pkb idle {'runs every hour by' if installed else 'is not scheduled with'} {by}")
 
 
 def words() -> list[str]:
@@ -159,83 +151,30 @@ def words() -> list[str]:
     return [*start, "idle", "--budget", BUDGET]
 
 
-def choose(environ: Mapping[str, str], system: str) -> Way:
-    """Find who can run things here at their time; PkbError if nobody can."""
-    path = environ.get("PATH")
-    if system == "darwin":
-        return "launchd"
-    if shutil.which("systemctl", path=path) and _outcome("systemctl", "--user", "show-environment").returncode == 0:
-        return "systemd"
-    if shutil.which("crontab", path=path):
-        return "cron"
-    step = "pkb ingest --watch, which runs idle jobs while the machine is idle"
-    raise PkbError("neither systemd user timers nor cron is available here", step)
-
-
-def _launchd(action: Action, command: Command) -> list[ScheduleFile]:
-    agent = Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
-    domain = f"gui/{os.getuid()}"
-    if action != "status":
-        _outcome("launchctl", "bootout", f"{domain}/{LABEL}")  # it may not be loaded
-    load = [("launchctl", "bootstrap", domain, str(agent))]
-    return _files(action, {agent: launchd(command)}, load if action == "install" else [])
-
-
-def _systemd(action: Action, command: Command) -> list[ScheduleFile]:
-    folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
-    timer, systemctl = f"{UNIT}.timer", ("systemctl", "--user")
-    if action == "uninstall" and (folder / timer).exists():
-        _must(*systemctl, "disable", "--now", timer)
-    units = {folder / f"{UNIT}.service": systemd_service(command), folder / timer: SYSTEMD_TIMER}
-    load = [(*systemctl, "daemon-reload"), (*systemctl, "enable", "--now", timer)]
-    return _files(action, units, load if action == "install" else load[:1])
-
-
-def _cron(action: Action, command: Command) -> list[ScheduleFile]:
-    listed = _outcome("crontab", "-l")
-    if listed.returncode and "no crontab" not in listed.stderr:  # an unread table must not be written over
-        raise PkbError(f"crontab -l: {plain(listed.stderr).strip() or listed.returncode}")
-    table = listed.stdout if not listed.returncode else ""
-    if action == "status":
-        return [ScheduleFile("crontab", next((one for one in table.split("\n") if one.endswith(f" {MARK}")), None))]
-    line = cron(command) if action == "install" else None
-    changed = with_line(table, line)
-    if changed != table:
-        _must("crontab", "-", given=changed)
-    return [ScheduleFile("crontab", line, changed != table)]
-
-
-def _files(action: Action, files: Mapping[Path, str], load: Sequence[tuple[str, ...]]) -> list[ScheduleFile]:
+def _files(action: Action, files: Mapping[Path, str], start: Sequence[Sequence[str]]) -> list[ScheduleFile]:
     """Write or remove files and run commands; files just written are removed if the scheduler does not accept them."""
     before = {path: path.read_text("utf-8") if path.is_file() else None for path in files}
-    if action == "status":
-        return [ScheduleFile(str(path), text) for path, text in before.items()]
-    after = {path: text if action == "install" else None for path, text in files.items()}
+    after = {"install": files, "uninstall": dict.fromkeys(files), "status": before}[action]
     changed = [path for path in files if before[path] != after[path]]
     for path in changed:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(files[path], "utf-8") if action == "install" else path.unlink()
     try:
-        for command in load:
-            _must(*command)
+        for command in start:
+            if (done := _outcome(*command)).returncode:
+                last = plain(done.stderr).strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+                raise PkbError(f"{' '.join(command[:3])}: {last[0]}")
     except PkbError:
         for path in changed:
-            path.unlink(missing_ok=True)
+            path.unlink()
         raise
     return [ScheduleFile(str(path), text, path in changed) for path, text in after.items()]
 
 
-def _must(*command: str, given: str = "") -> None:
-    done = _outcome(*command, given=given)
-    if done.returncode:
-        last = plain(done.stderr).strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise PkbError(f"{' '.join(command[:3])}: {last[0]}")
-
-
-def _outcome(*command: str, given: str = "") -> "subprocess.CompletedProcess[str]":
+def _outcome(*command: str) -> "subprocess.CompletedProcess[str]":
     try:
-        return subprocess.run(command, input=given, capture_output=True, encoding="utf-8", errors="surrogateescape",
-                              check=False, timeout=30)  # fmt: skip
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+                              errors="surrogateescape", check=False, timeout=30)  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PkbError(f"{command[0]} does not run: {type(error).__name__}") from None
 
