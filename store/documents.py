@@ -45,7 +45,7 @@ def claim(ledger: Ledger, document: str, digests: Iterable[bytes]) -> None:
 
 
 _QUOTING = "SELECT quoting.document FROM quoting JOIN passages USING (digest) WHERE passages.document = ?"
-_UNTIDY = 100  # rows written or deleted since the tables were last rewritten
+_UNTIDY, _PART = 100, 20  # rows written or deleted since the tables were last rewritten: so many, and one chunk in 20
 
 
 def quoting(ledger: Ledger, documents: Iterable[str]) -> set[str]:
@@ -259,7 +259,7 @@ class Knowledge:
     @property
     def is_untidy(self) -> bool:
         """Return whether enough rows were written or deleted for rewriting the tables to pay off."""
-        return self._ledger.count(UNCOMPACTED) >= _UNTIDY
+        return self._ledger.count(UNCOMPACTED) >= max(_UNTIDY, self._ledger.count("chunks") // _PART)
 
     def compact(self) -> None:
         """Rewrite the tables after many small changes; breaks readers, so be alone."""
