@@ -38,7 +38,7 @@ _WORDS = {kind: frozenset(words.replace("|", " ").split()) for kind, words in wo
 _BE, _HAVE, _DO = _WORDS["be"], _WORDS["have"], _WORDS["do"]
 _DONE_TO, _AUXILIARY = _BE | _WORDS["getting"], _BE | _HAVE | _DO | _WORDS["modal"]
 _WAYS, PREPOSITIONS, _NEGATIONS, _PLACES = (_WORDS[one] for one in ("ways", "prepositions", "negations", "places"))
-_FREE, _LIGHT = _WORDS["free"], _WORDS["adverbs"] | _WORDS["light"]
+_ENGLISH, _FREE, _LIGHT = _WORDS["english"], _WORDS["free"], _WORDS["adverbs"] | _WORDS["light"]
 _SCHEDULED, _FORMS = _WORDS["scheduled"], {*_ASKING, *_PERSONS, *_TENSES, *_NEGATIONS}
 # Words that do not change what a question asks about.
 _FUNCTION = _FORMS.union(_FREE - _WORDS["telling"], _WAYS, _WORDS["exactly"], _WORDS["going"])
@@ -52,11 +52,13 @@ class QuestionFeatures:
 
     literal: tuple[str, ...]  # the words as asked, sorted, before any phrase was replaced, without function words
     content: tuple[str, ...]  # base forms, in order
+    written: tuple[str, ...]  # the same words as written
     heads: tuple[bool, ...]  # of each: whether it is a verb, or what somebody has
     roles: tuple[str, ...]  # of each: agent, object, owner, or the preposition that it belongs to; empty: none of these
-    asked_for: str  # whether who or what is asked for does it (doer) or has it done (done); empty: not known
+    asked_for: str  # whether who or what is asked for does it (doer), has it done (done), or is it; empty: not known
     asking: str
     subject: frozenset[str]  # who or what an auxiliary is about; empty: not known
+    english: bool
     names: frozenset[str]
     numbers: tuple[str, ...]
     places: tuple[str, ...]  # which of several
@@ -89,11 +91,13 @@ def question_features(question: Question) -> QuestionFeatures:
     return QuestionFeatures(
         literal=tuple(literal),
         content=tuple(content),
+        written=tuple(found[place] for place in telling),
         heads=tuple(words.is_head(place) for place in telling),
         roles=tuple(words.role(place) for place in telling),
         asked_for=words.asked_for(),
         asking=asking[0] if asking else "",
         subject=words.subject(),
+        english=not _ENGLISH.isdisjoint(plain),
         names=frozenset(form for form, place in zip(content, telling, strict=True) if words.is_name[place]),
         numbers=tuple(sorted(form for form in content if form[0].isdigit() and form not in _PLACES)),
         places=tuple(sorted(form for form, word in which if word in _PLACES or form in _PLACES)),
@@ -159,7 +163,7 @@ class _Words:
         if word in _DO and any(one == "get" and is_past(then) for one, then in pairwise(self.plain)):
             return "object"  # did Ann get paid
         if word in _DO:
-            return "agent"
+            return "agent" if is_name or not is_past(self.plain[place]) else ""
         if not (acts or word in _AUXILIARY or word in _ASKING):
             return "object"
         beside = word in _BE or behind in _BE
@@ -183,6 +187,9 @@ class _Words:
         while before >= 0:
             word = self.plain[before]
             joined = is_name and (self.is_name[before] or word == "and")
+            if word == OWNER and not is_name:
+                before -= 2
+                continue
             if not (joined or word in _DETERMINERS):
                 break
             before -= 1
@@ -212,8 +219,10 @@ class _Words:
         if plain[at] == "what" and not (verb in _AUXILIARY or is_past(verb)):
             return ""
         if (verb in _BE or plain[-1] in _BE) and not self.passive and not self.progressive:
-            return ""
+            return "is"
         has_subject = verb in _DO or self._begins_subject(at + 1 + (verb in _AUXILIARY))
+        if has_subject and verb in _BE and any(map(is_past, plain[at + 2 : at + 2 + _EXTRA])):
+            return "beside"  # what something is done for, or with
         return "done" if has_subject or self.passive else "doer"
 
     def _begins_subject(self, place: int) -> bool:

@@ -42,8 +42,8 @@ from engine.text.dates import spell_date
 from engine.text.question import Question, synthesis
 from engine.text.relative_dates import resolve, time_constraint
 from engine.text.spans import find
-from engine.text.words import FUNCTION_WORDS, base, content_words, terms
-from engine.types import Answer, Backend, Evidence, Trace, resting
+from engine.text.words import FUNCTION_WORDS, base, content_words, terms, words
+from engine.types import Answer, Backend, Evidence, Passage, Trace, resting
 from prompts import prompt, word_groups
 from store.answers import AnswerBank, PendingVerification, RejectedAnswers, Verifications
 from store.database import Ledger
@@ -241,6 +241,9 @@ def defer_verification(
         Verifications(ledger).add(PendingVerification(ask.key.digest, near.key, near.similarity, served, at))
 
 
+LITTLE = 0.2  # of a question's words that say what it is about: so many may be missing where its answer stands
+
+
 def why_unlike(
     asked: Question,
     kept: Question,
@@ -259,7 +262,22 @@ def why_unlike(
     settings = QuoteSettings(least=least, forced=answer is None, reader=reader)
     quoted = quote(asked, found.passages, settings)
     expected = quote(kept, evidence.passages, settings).answer if answer is None else answer
-    return "another answer" if found.fact or quoted.source is None or quoted.answer != expected else None
+    if found.fact or quoted.source is None or quoted.answer != expected:
+        return "another answer"
+    return (
+        None if _entailed(asked, kept, found.passages[quoted.source]) else "a word that the evidence does not support"
+    )
+
+
+def _entailed(new: Question, cached: Question, source: Passage) -> bool:
+    """Return whether the source of the answer holds most words that only one of the two questions has."""
+    supported = set(words(f"{source.header} {source.text}"))
+    for question, unmatched in zip((new, cached), unmatched_words(new, cached), strict=True):
+        own = question_features(question)
+        alone = (token for form, token in zip(own.content, own.written, strict=True) if form in unmatched)
+        if sum(not supported.issuperset(words(token)) for token in alone) > LITTLE * len(own.content):
+            return False
+    return True
 
 
 @cache
@@ -298,14 +316,14 @@ def why_different(new: Question, cached: Question) -> str | None:
     one, two = question_features(new), question_features(cached)
     pairs = _aligned(one.content, two.content)
     left = unmatched_words(new, cached)
-    # What is quoted may be of one more word in one of the two, but of no other action or owner.
+    # The evidence may support one more word in one of the two, but no other action or owner.
     more = [*_narrowing(left[0], one), *_narrowing(left[1], two)]
     new, cached = normal_question(new), normal_question(cached)
     # For a scheduled event, "is" and "will be" mean the same.
     scheduled = frozenset([frozenset(("present", "future"))] * (new.asked in ("date", "time", "place")))
     times, alike = {frozenset(pair) for pair in product(one.tenses, two.tenses)}, _ALIKE_TENSES | scheduled
     doubts = {
-        "language": (new.foreign or cached.foreign) and one.content != two.content,
+        "language": not (one.english and two.english) and one.content != two.content,
         "kind": new.asked != cached.asked or (new.asked == "other" and one.asking != two.asking),
         "names": not one.names.isdisjoint(left[0]) or not two.names.isdisjoint(left[1]),
         "numbers": one.numbers != two.numbers,

@@ -274,7 +274,7 @@ def _frames(data: bytes) -> None:
             with suppress(process.Broken):
                 read(frame.get("values", frame))
         with suppress(process.Broken, PkbError):
-            process.under(Settings(), process.unpack(dict[str, str], frame.get("settings")))
+            process.unpack(Settings, frame.get("settings"))
 
 
 def _http(data: bytes) -> None:

@@ -67,3 +67,8 @@ def test_a_model_s_answer_is_entailed_if_both_questions_get_the_same_quote() -> 
 def test_an_additional_word_is_entailed_if_the_source_has_it() -> None:
     longer = question("When is the choir rehearsal in the town hall?")
     assert unlike(longer, REHEARSAL, answer_of(longer, REHEARSAL)) is None
+
+
+def test_an_additional_word_of_a_short_question_is_not_entailed_if_the_source_lacks_it() -> None:
+    longer = question("When is the choir rehearsal for schoolchildren?")
+    assert unlike(longer, REHEARSAL, answer_of(longer, REHEARSAL)) == "a word that the evidence does not support"
