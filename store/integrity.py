@@ -53,6 +53,7 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
     yield Finding("leftovers", f"{strange} files of a killed process" if strange else "", note=kept)
     damaged = ", ".join(f"{name} ({len(files)} files)" for name, files in tables.damaged(reads=read_data).items())
     yield Finding("index", f"damaged: {damaged}" if damaged else "")
+    uneven: tuple[str, ...] = ()
     if not damaged:  # else nothing read from it is reliable
         alone, uneven = (tuple(sorted(differ(ledger, tables))) for differ in (differing_documents, differing_chunks))
         yield Finding("documents", f"{len(alone)} are in only one of ledger and tables" if alone else "", alone)
@@ -62,8 +63,9 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
         yield _vectors(ledger, tables)
     index = MappedIndex(home, ledger, lambda: tables)
     bad = len(index.damaged(reads=read_data))
-    differs = "the mapped index has too many or too few chunks" if not bad and index.differs() else ""
-    yield Finding("mapped", f"{bad} files of the mapped index are damaged" if bad else differs)
+    differs = not (bad or damaged or uneven) and index.view().count != ledger.count("chunks")
+    wrong = "the mapped index has too many or too few chunks" if differs else ""
+    yield Finding("mapped", f"{bad} files of the mapped index are damaged" if bad else wrong)
     yield _kv(home, ledger, read_data)
 
 

@@ -79,17 +79,6 @@ class ShardList(Struct, frozen=True):
     format: int = shards.FORMAT
 
 
-class _Renewal(Struct, frozen=True):
-    """How to renew the index: the list to start from, the documents that changed since, and the chunks of each to read.
-
-    Without a list all documents are read, in order of their ids.
-    """
-
-    known: ShardList | None
-    changed: tuple[str, ...]
-    reads: Mapping[str, int]
-
-
 @dataclass(frozen=True, slots=True)
 class IndexView:
     """The shards as they stand in one generation."""
@@ -276,16 +265,7 @@ class MappedIndex:
 
     def is_behind(self) -> bool:
         """Return whether so much has changed that a question which renews the index takes long."""
-        return sum(self._plan(self._read_state(), self._read_list()).reads.values()) >= self._limits.shard
-
-    def differs(self) -> bool:
-        """Return whether the shards are of this generation, and do not have as many chunks as the ledger."""
-        state, known = self._read_state(), self._read_list()
-        if known is None or known.state != state:
-            return False
-        with suppress(DamagedTable):
-            return self._renew(state) and self._view.count != self._ledger.count("chunks")
-        return False
+        return sum(self._plan(self._read_state(), self._read_list())[1].values()) >= self._limits.shard
 
     def _read_state(self) -> IndexState:
         return IndexState(self._ledger.generation, self._ledger.vectors)
@@ -300,18 +280,19 @@ class MappedIndex:
         With `stores`, full shards are written as they are made, so that one at a time is in memory.
         """
         self._base = self._read_list()
-        plan = self._plan(state, self._base)
-        opened = self._open(plan.known)
+        known, reads = self._plan(state, self._base)
+        opened = self._open(known)
         if self._read_list() != self._base:
             return self._renew(self._read_state(), stores=stores)  # another process has just written
         if opened is None:
-            plan, opened = self._plan(state, None), []
+            (known, reads), opened = self._plan(state, None), []
         there = self._table_files.latest("chunks") is not None
         if self._table_files.damaged("chunks") if there else self._ledger.count("chunks"):
             raise DamagedTable("chunks")
-        dead = [shards.digest(name) for name in plan.changed]
-        fresh = [self._kept(Shard(arrays), stores=stores) for arrays in self._built(plan, state)]
-        is_whole = sum(one.size for one, _ in fresh) == sum(plan.reads.values())  # else damaged, or being written
+        dead = [shards.digest(name) for name in (reads if opened else ())]
+        built = self._built(reads, state, every=known is None)
+        fresh = [self._kept(Shard(arrays), stores=stores) for arrays in built]
+        is_whole = sum(one.size for one, _ in fresh) == sum(reads.values())  # else damaged, or being written
         every = [*((one.without(dead), file) for file, one in opened), *fresh]
         self._state = state if is_whole else None  # to be read again
         self._view = IndexView([one for one, _ in every])
@@ -327,17 +308,19 @@ class MappedIndex:
                     return Shard(arrays, shard.dead), file
         return shard, None
 
-    def _plan(self, state: IndexState, known: ShardList | None) -> "_Renewal":
-        """Return how to bring a list up to date, or how to start from nothing where all has changed."""
+    def _plan(self, state: IndexState, known: ShardList | None) -> tuple[ShardList | None, dict[str, int]]:
+        """Return the list to start from, and how many chunks to read of each document that has changed since.
+
+        Where all has changed there is no list, and all are read, in order of their ids.
+        """
         if known and known.state.vectors == state.vectors:
             sql = """SELECT document, chunks FROM changed_documents LEFT JOIN documents ON id = document
                      WHERE changed_documents.generation >= ? ORDER BY document"""
             rows = self._ledger.rows.execute(sql, (known.state.generation,)).fetchall()
-            reads = {name: chunks for name, chunks in rows if chunks is not None}
+            reads = {name: chunks or 0 for name, chunks in rows}
             if sum(reads.values()) < self._ledger.count("chunks"):
-                return _Renewal(known, tuple(name for name, _ in rows), reads)
-        every = self._ledger.rows.execute("SELECT id, chunks FROM documents ORDER BY id").fetchall()
-        return _Renewal(None, (), dict(every))
+                return known, reads
+        return None, dict(self._ledger.rows.execute("SELECT id, chunks FROM documents ORDER BY id").fetchall())
 
     def _open(self, known: ShardList | None) -> list[tuple[StoredShard, Shard]] | None:
         """Map the files of a list; None where one of them is damaged."""
@@ -354,13 +337,13 @@ class MappedIndex:
             opened.append((replace(one, file=replace(one.file, file=found)), Shard(arrays, one.dead)))  # of a copy
         return opened
 
-    def _built(self, plan: "_Renewal", state: IndexState) -> Iterator[Arrays]:
-        """Yield the arrays of what a plan reads, small shards that `update` joins; DamagedTable."""
-        names = [name for name, chunks in plan.reads.items() if chunks]
-        for part in shards.slices([plan.reads[name] for name in names], self._limits.shard):
+    def _built(self, reads: Mapping[str, int], state: IndexState, *, every: bool) -> Iterator[Arrays]:
+        """Yield the arrays of some documents or all, small shards that `update` joins; DamagedTable."""
+        names = [name for name, chunks in reads.items() if chunks]
+        for part in shards.slices([reads[name] for name in names], self._limits.shard):
             some = names[part.start : part.stop]
             between = f"document BETWEEN {quoted(some[0])} AND {quoted(some[-1])}"
-            within = among("document", some) if plan.known else between
+            within = between if every else among("document", some)
             collections = {one: Catalog(self._ledger).collections(one) for one in some}
             rows = self._open_tables().select("chunks", within, shards.ROW)
             rows = [row | {"collections": collections.get(row["document"], ())} for row in rows]
