@@ -288,9 +288,7 @@ def _kv(opened: Session) -> dict[str, Any]:
     from engine.backends import open_store
 
     settings = opened.settings.kv
-    store = open_store(opened.home, opened.ledger, settings)
-    found = store.stats()
-    store.close()
+    found = open_store(opened.home, opened.ledger, settings).stats()
     return {
         "reuse": settings.reuse, "nodes": found.nodes, "bytes": found.bytes, "budget": settings.bytes,
         "other_bytes": opened.home.other_cache_bytes(), "written_today": found.written_today,

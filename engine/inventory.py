@@ -6,7 +6,7 @@ Also lists the parts that a home need not use, each with its own checks and figu
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -300,8 +300,7 @@ def remove_adapter(opened: Session, name: str) -> int:
     for one in folder.names():
         with suppress(PkbError):  # one that cannot be read is never put on
             left.add(folder.find(one).read(folder.notes).digest)
-    with closing(open_store(opened.home, opened.ledger, opened.settings.kv)) as store:
-        return freed + store.forget_adapters(left)
+    return freed + open_store(opened.home, opened.ledger, opened.settings.kv).forget_adapters(left)
 
 
 def export(opened: Session) -> Iterator[dict[str, Any]]:

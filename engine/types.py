@@ -528,7 +528,7 @@ class GeneratedAnswer(Struct, frozen=True):
     """A reply as its writer gives it; `keep` does the writer's work that can wait until the answer is shown."""
 
     reply: Answer
-    keep: Callable[[], None] = lambda: None
+    keep: Callable[[], object] = lambda: None
 
 
 class AskResult(Struct, frozen=True):
@@ -540,7 +540,7 @@ class AskResult(Struct, frozen=True):
     reply: Answer
     trace: Trace
     covered: float | None = None
-    keep: Callable[[], None] = lambda: None
+    keep: Callable[[], object] = lambda: None
 
 
 class Backend(Protocol):

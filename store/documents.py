@@ -242,9 +242,7 @@ class Knowledge:
         if self._ledger.has_nodes:
             from store.kv_index import KvFolder  # few homes have a KV cache
 
-            folder = KvFolder(self._ledger, cache)
-            folder.remove_unlinked()
-            folder.owner.close()
+            KvFolder(self._ledger, cache).remove_unlinked()
 
     def is_indexed(self, document: str) -> bool:
         """Return whether a document is stored and need not be split into chunks again."""

@@ -190,9 +190,7 @@ class Eraser:
         former = {path for path in self._home.tables.rglob("*") if path.is_file() and path.suffix != ".json"}
         VectorStore(self._ledger, self._tables).drop_former()
         if self._ledger.has_nodes:
-            folder = KvFolder(self._ledger, self._home.kv)
-            folder.collect()
-            folder.owner.close()
+            KvFolder(self._ledger, self._home.kv).collect()
         names = self._tables.names()
         for number, name in enumerate(names):
             on_step("rewrite", number, len(names) + 1)

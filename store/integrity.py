@@ -104,10 +104,9 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     with ledger.transaction():
         Catalog(ledger).mark_changed(unread)
     folder = KvFolder(ledger, home.kv)
-    for entry in folder.index.entries():
-        folder.check(entry.node, read_data=True)
+    for node in folder.index.nodes():
+        folder.check(node, read_data=True)
     folder.collect()
-    folder.owner.close()
     files = tuple(os.fsdecode(path) for path in Catalog(ledger).changed())
     gone = tuple(path for path in files if not os.path.lexists(path))
     known = bool(Catalog(ledger).roots())
@@ -182,11 +181,8 @@ def _vectors(ledger: Ledger, tables: Tables) -> Finding:
 
 def _kv(home: Home, ledger: Ledger, read_data: bool) -> Finding:
     folder = KvFolder(ledger, home.kv)
-    nodes = [entry.node for entry in folder.index.entries()]
-    bad = [node.key for node in nodes if not folder.is_intact(node, read_data=read_data)]
-    still = sum((entry := folder.index.find(key)) is not None and entry.state == "complete" for key in bad)
-    with ledger.transaction():
-        orphans = len(folder.orphans())
+    bad = [node.key for node in folder.index.nodes() if not folder.is_intact(node, read_data=read_data)]
+    still, orphans = sum(folder.index.find(key) is not None for key in bad), len(folder.orphans())
     return Finding("kv", f"{still} damaged KV cache entries, {orphans} orphaned files" if still or orphans else "")
 
 
@@ -200,16 +196,15 @@ def check_slice(home: Home, ledger: Ledger, count: int, is_over: Callable[[], bo
     the ledger's pages and starts over; PkbError if those are damaged.
     """
     at = bytes.fromhex(ledger.get(_POSITION) or "")
-    sql = "SELECT key FROM kv_nodes WHERE state = 'complete' AND key > ? ORDER BY key LIMIT ?"
+    sql = "SELECT key FROM kv_nodes WHERE key > ? ORDER BY key LIMIT ?"
     keys = [key for (key,) in ledger.rows.execute(sql, (at, count))]
     folder, removed = KvFolder(ledger, home.kv), 0
     for key in keys:
         if is_over():
             break
         at = key
-        if (entry := folder.index.find(key)) is not None:
-            removed += not folder.check(entry.node, read_data=True)
-    folder.owner.close()
+        if node := folder.index.find(key):
+            removed += not folder.check(node, read_data=True)
     is_last = len(keys) < count and at == (keys or [at])[-1]
     ledger.set(_POSITION, "" if is_last else at.hex())
     if is_last and page_damage(ledger, whole=False):

@@ -18,7 +18,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from store.home import replacing
+from store.home import Identity, replacing
 
 VERSION = 1
 WIDTHS = {"F32": 4, "F16": 2, "BF16": 2, "U32": 4, "I32": 4, "U16": 2, "I16": 2, "U8": 1, "I8": 1}
@@ -238,6 +238,7 @@ class Node(Struct, frozen=True):
     last_used: float
     uses: int
     document: str = ""  # that the segment is of, as of a DocumentSegment; empty where it is of none
+    verified: Identity | None = None  # of its file, when that was read last
 
 
 def root_key(parts: Mapping[str, str]) -> Key:

@@ -6,9 +6,9 @@ out as paths.
 
 import heapq
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -17,8 +17,6 @@ from pathlib import Path
 from store.database import Ledger
 from store.home import identity, size_on_disk
 from store.kv_files import (
-    PARTIAL,
-    SUFFIX,
     BadNode,
     Header,
     Key,
@@ -31,15 +29,8 @@ from store.kv_files import (
     verify,
     write,
 )
-from store.kv_index import (
-    LACKING,
-    CountTotal,
-    KvFolder,
-    Match,
-    best_partial,
-    is_alive,
-    path_keys,
-)
+from store.kv_index import LACKING, CountTotal, KvFolder, Match, best_partial, path_keys, unlink
+from store.types import replace
 
 Score = Callable[[Node, float], float]  # of a node, now (seconds since the epoch)
 
@@ -80,12 +71,11 @@ def _ranked(node: Node, score: Score, now: float) -> tuple[float, float, Key]:
     return score(node, now), node.last_used, node.key
 
 
-_SLACK = 16 << 10  # for each file to be written, and once more: the growth of the folder itself
-_ROUNDS = 20  # of a reservation, when other processes take the space that it freed
+_SLACK = 16 << 10  # for a file to be written, and once more: the growth of the folder itself
 
 
 class KvBudget:
-    """Reservations and evictions within a budget of `bytes`."""
+    """Evictions within a budget of `bytes`."""
 
     def __init__(
         self, kv_folder: KvFolder, budget: int, daily: int, score: Score, now: Callable[[], float],
@@ -96,97 +86,47 @@ class KvBudget:
         self._score, self._now, self._others = score, now, others
         self._index = kv_folder.index
 
-    def reserve(self, node: Node, root: TreeRoot, sub_step: int, evict: bool = True) -> bool:
-        """Reserve the bytes of a node before its file is written, evicting others; False where it is refused."""
-        for _ in range(_ROUNDS):
-            with self._folder.ledger.transaction():
-                self._folder.finish_removals()
-                excess = self._excess(node.bytes + _SLACK)
-                chosen = self._choose(excess, {node.parent}) if evict and excess > 0 else []
-                above = self._index.find(node.parent)
-                has_parent = node.parent == root.key or (above is not None and above.state == "complete")
-                is_new = self._folder.ledger.is_current and self._index.find(node.key) is None
-                in_time = self._index.written(self._now()) + node.bytes <= self._daily
-                if not (has_parent and is_new and in_time) or sum(one.bytes for one in chosen) < excess:
-                    return False
-                if excess <= 0:
-                    self._folder.writing = node.key
-                    self._index.reserve(node, sub_step, self._folder.owner.name)
-                    self._index.write(node.bytes, self._now())
-                    return True
-                self._mark_deleting(chosen)
-            self._folder.remove_files(one.key for one in chosen)
-        return False
+    def make_room(self, size: int, parent: Key, evict: bool = True) -> bool:
+        """Evict others, but not its parent, until a node fits, which the only writer is to write; False if refused."""
+        excess = self._excess(size + _SLACK)
+        chosen = self._choose(excess, {parent}) if evict else []
+        in_time = self._index.written(self._now()) + size <= self._daily
+        if not in_time or sum(node.bytes for node in chosen) < excess:
+            return False
+        self._evict(chosen)
+        if chosen and self._excess(size + _SLACK) > 0:
+            return False  # a file could not be removed
+        self._index.write(size, self._now())
+        return True
 
     def free(self, evicting: int = 0) -> int:
         """Return the bytes that a node may have now without evicting others, or evicting at most `evicting` bytes."""
-        with self._folder.ledger.transaction():
-            daily = self._daily - self._index.written(self._now())
-            return max(0, min(-self._excess(_SLACK) + evicting, daily))
+        daily = self._daily - self._index.written(self._now())
+        return max(0, min(-self._excess(_SLACK) + evicting, daily))
 
     def evict_unused(self, keys: Iterable[Key]) -> None:
-        """Evict those of these nodes that were never used, are not pinned and have no children."""
-        with self._folder.ledger.transaction():
-            self._folder.finish_removals()
-            pinned = self._pinned()
-            found = [entry for key in keys if key not in pinned and (entry := self._index.find(key))]
-            unused = [entry.node for entry in found if entry.state == "complete" and not entry.node.uses]
-            chosen = [node for node in unused if self._index.below([node.key]) == {node.key}]
-            self._mark_deleting(chosen)
-        self._folder.remove_files(node.key for node in chosen)
-        with self._folder.ledger.transaction():
-            self._folder.finish_removals()
+        """Evict those of these nodes that were never used and have no children."""
+        unused = [node.key for node in filter(None, map(self._index.find, keys)) if not node.uses]
+        self._folder.remove([key for key in unused if self._index.below([key]) == {key}])
 
     def shrink(self, budget: int) -> int:
         """Set the budget and evict down to it; returns the bytes stored, more only if nothing else may be evicted."""
         self.bytes = budget
-        while True:
-            with self._folder.ledger.transaction():
-                self._folder.finish_removals()
-                excess = self._excess(0)
-                chosen = self._choose(excess, ()) if excess > 0 else []
-                self._mark_deleting(chosen)
-            if not chosen:
-                return budget + excess
-            self._folder.remove_files(one.key for one in chosen)
+        while (excess := self._excess(0)) > 0 and (chosen := self._choose(excess)):
+            self._evict(chosen)
+        return budget + excess
 
     def _excess(self, need: int) -> int:
-        """Return the bytes to evict before `need` more fit beside all that is or will be there; below 0 for none."""
-        self._folder.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with os.scandir(self._folder.folder) as entries:
-            files = {entry.name: _size(entry) for entry in entries}
-        total, unfinished = self._folder.folder.lstat().st_size + self._others(), 0
-        for key, size, state in self._index.sizes():
-            name = key.hex()
-            total += max(size, files.pop(name + SUFFIX, 0), files.pop(name + PARTIAL, 0))
-            unfinished += state != "complete"
-        return total + sum(files.values()) + _SLACK * (1 + unfinished) + need - self.bytes
+        """Return the bytes to evict before `need` more fit beside all that is there; below 0 for none."""
+        return size_on_disk(self._folder.folder) + self._others() + _SLACK + need - self.bytes
 
-    def _choose(self, excess: int, keep: Container[Key]) -> list[Node]:
-        held, rows = self._pinned(), self._index.scored()
-        held |= {node.key for node, state in rows if state != "complete" or node.key in keep}
-        chosen = victims((node for node, _ in rows), excess, self._score, self._now(), held)
-        return [entry.node for node in chosen if (entry := self._index.find(node.key))]
+    def _choose(self, excess: int, keep: Container[Key] = ()) -> list[Node]:
+        return victims(self._index.nodes(with_ids=False), excess, self._score, self._now(), keep) if excess > 0 else []
 
-    def _pinned(self) -> set[Key]:
-        now, folder = self._now(), self._folder.folder
-        return {key for key, owner, until in self._index.pins() if until > now and is_alive(folder, owner)}
-
-    def _mark_deleting(self, nodes: list[Node]) -> None:
+    def _evict(self, nodes: list[Node]) -> None:
         if nodes:
-            self._index.mark_deleting([node.key for node in nodes], self._folder.owner.name)
+            self._folder.remove([node.key for node in nodes])
             self._folder.ledger.set(LACKING, "1")
-
-
-def _size(entry: "os.DirEntry[str]") -> int:
-    try:
-        is_folder = entry.is_dir(follow_symlinks=False)
-        return size_on_disk(Path(entry.path)) if is_folder else entry.stat(follow_symlinks=False).st_size
-    except FileNotFoundError:
-        return 0  # removed meanwhile
-
-
-_PINNED_S = 600.0  # after which a match that was not released no longer pins its nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,21 +170,14 @@ class KvStore:
         self.index = self.folder.index
 
     def match(self, root: TreeRoot, segments: Sequence[Sequence[int]]) -> Match:
-        """Find and pin the cached prefix of a prompt; damaged nodes on the way are removed."""
+        """Find the cached prefix of a prompt; damaged nodes on the way are removed."""
         keys = path_keys(root, segments)
         while True:
-            owner = self.folder.owner.name
-            with self._ledger.transaction():  # without a look at the disk
-                rows = takewhile(lambda row: row and row.state == "complete", map(self.index.find, keys[1:]))
-                nodes = tuple(row.node for row in rows if row)
-                rest = segments[len(nodes) :]
-                last = best_partial(self.index, keys[len(nodes)], rest[0], self.sub_step) if rest else None
-                found = [node.key for node in (*nodes, *([last.node] if last else []))]
-                pins = self.index.pin(found, owner, self._now() + _PINNED_S) if found else ()
-            match = Match(nodes, last, partial(self.index.unpin, pins))
-            if self._is_intact(match, segments):
+            nodes = tuple(node for node in takewhile(bool, map(self.index.find, keys[1:])) if node)
+            rest = segments[len(nodes) :]
+            last = best_partial(self.index, keys[len(nodes)], rest[0], self.sub_step) if rest else None
+            if self._is_intact(match := Match(nodes, last), segments):
                 return match
-            match.release()
 
     def record_use(self, match: Match, seconds_saved: float, loaded: int | None = None) -> None:
         """Count a match, its `loaded` tokens (all by default) and the seconds it saved.
@@ -271,29 +204,25 @@ class KvStore:
         *,
         evict: bool = True,
     ) -> Node | None:
-        """Store a segment's tensors below `parent` (None: the root); None if refused.
+        """Store a segment's tensors below `parent` (None: the root); None if refused, as while another process writes.
 
         Without `evict` no other node is evicted for it.
         """
         above = TreeRoot(parent.key, parent.path) if parent else root
         header = Header(root.key, child_key(above.key, ids), above.key, child_key(above.path, ids), tuple(ids))
-        known, size, now = self.index.find(header.key), self._size(header, tensors), self._now()
-        if known and known.state == "complete":
-            return known.node
-        depth = parent.depth + 1 if parent else 1
-        about = (size, seconds, now, now, 0, document_of(ids))
-        node = Node(header.key, above.key, header.path, depth, header.ids, *about)
+        depth, size = parent.depth + 1 if parent else 1, size_of(header, tensors)
+        node = Node(header.key, above.key, header.path, depth, header.ids, size, seconds, self._now(), self._now(), 0)
         try:
-            stored = self.budget.reserve(node, root, self.sub_step, evict) and self._write(node, header, tensors)
-            if not stored:
-                self._ledger.set(LACKING, "1")
-        finally:
-            self.folder.writing = None
-            self.budget.shrink(self.budget.bytes)
-        return node if stored else None
-
-    def _size(self, header: Header, tensors: Sequence[Tensor]) -> int:
-        return size_of(header, tensors)
+            with self.folder.alone() as is_alone:
+                if (known := self.index.find(node.key)) or not is_alone:
+                    return known
+                stored = self._write(replace(node, document=document_of(ids)), root, header, tensors, evict=evict)
+        except OSError:
+            stored = None  # full or failing disk: the segment is computed again
+        if stored is None:
+            self._ledger.set(LACKING, "1")
+        self.budget.shrink(self.budget.bytes)
+        return stored
 
     def path_of(self, node: Node) -> Path:
         """Return the file that holds a node's tensors, in the safetensors format."""
@@ -310,7 +239,7 @@ class KvStore:
         """Remove the nodes of all adapters but these, which are known by their digests; returns the bytes freed."""
         gone = {root for root, digest in _adapters(self._ledger).items() if digest not in others}
         roots = [bytes.fromhex(root) for root in gone]
-        freed = sum(entry.node.bytes for entry in filter(None, map(self.index.find, self.index.below(roots))))
+        freed = sum(node.bytes for node in filter(None, map(self.index.find, self.index.below(roots))))
         self.folder.remove(roots)
         with self._ledger.transaction():
             left = {root: digest for root, digest in _adapters(self._ledger).items() if root not in gone}
@@ -321,10 +250,6 @@ class KvStore:
         """Clean up after processes that died, and evict down to the budget; returns the bytes stored."""
         self.folder.collect()
         return self.budget.shrink(self.budget.bytes)
-
-    def close(self) -> None:
-        """Release the owner name of this process."""
-        self.folder.owner.close()
 
     def stats(self) -> Stats:
         """Return size and hits of the cache."""
@@ -342,17 +267,18 @@ class KvStore:
             self.folder.remove_damaged(node)
         return not wrong and all(self.folder.check(node) for node in match.found)
 
-    def _write(self, node: Node, header: Header, tensors: Sequence[Tensor]) -> bool:
-        """Write a reserved node's file and read it back; returns whether it is stored."""
+    def _write(
+        self, node: Node, root: TreeRoot, header: Header, tensors: Sequence[Tensor], *, evict: bool
+    ) -> Node | None:
+        """Write a node's file, read it back, and add its row; None, and no file, if the node is refused."""
+        if not (self._ledger.is_current and self.budget.make_room(node.bytes, node.parent, evict)):
+            return None
         path = self.path_of(node)
-        try:
+        with suppress(BadNode, OSError):
             write(path, header, tensors)
-            found = identity(path)
+            node = replace(node, verified=identity(path))
             verify(path)
-        except (OSError, BadNode):
-            return False  # full or failing disk: the segment is computed again
-        with self._ledger.transaction():
-            if found is None or not self.index.complete(node.key, self.folder.owner.name):
-                return False
-            self.index.set_verified(node.key, found)
-        return True
+            if self.index.add(node, self.sub_step, root):
+                return node
+        unlink(path)
+        return None

@@ -142,11 +142,11 @@ class Locks:
         return self._mutex("mail", "is reading mail accounts")
 
     @contextmanager
-    def sole(self, name: Literal["embedder", "idle"]) -> Iterator[bool]:
-        """Be the only process that embeds chunks, or runs idle jobs; yields False at once where another one does."""
+    def sole(self, name: Literal["embedder", "idle", "kv"], timeout_s: float = 0.0) -> Iterator[bool]:
+        """Be the only process that embeds chunks, runs idle jobs or writes KV; yields False where another one does."""
         lease = Lease(self._folder / f"{name}.lock")
         try:
-            yield lease.acquire()
+            yield lease.acquire(timeout_s)
         finally:
             lease.release()
 

@@ -368,3 +368,15 @@ CREATE TRIGGER places_changed_delete AFTER delete ON places BEGIN
 CREATE TRIGGER places_changed_update AFTER update OF collection ON places BEGIN
   INSERT INTO changed_documents SELECT new.document, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta
   WHERE name = 'generation' ON CONFLICT (document) DO UPDATE SET generation = excluded.generation; END
+
+-- Schema 30: one process writes KV nodes at a time, and holds none against eviction
+
+DELETE FROM kv_nodes WHERE state != 'complete'
+
+DROP INDEX kv_nodes_unfinished
+
+ALTER TABLE kv_nodes DROP COLUMN state
+
+ALTER TABLE kv_nodes DROP COLUMN owner
+
+DROP TABLE kv_pins

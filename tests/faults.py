@@ -279,7 +279,7 @@ def contents() -> dict[str, Any]:
         "people": "SELECT name, address, sends, documents FROM people",
         "answers": "SELECT question, scope, state, evidence, reply ->> 'answer', reply ->> 'text' FROM answers",
         "left": "SELECT chunk FROM removed_chunks",
-        "nodes": "SELECT hex(key), state FROM kv_nodes",
+        "nodes": "SELECT hex(key) FROM kv_nodes",
         "jobs": "SELECT kind, subject FROM jobs",
     }
     with session() as opened, closing(opened.ledger) as ledger:

@@ -8,7 +8,6 @@ also for a model that wrote nothing else, and a quote stands in for what none be
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -69,16 +68,16 @@ def entails(
     most: int,
 ) -> bool | None:
     """Return whether the model confirms an answer; None if the prompt before the question is not in the KV cache."""
-    with trace.step("check") as step, ExitStack() as held:
+    with trace.step("check") as step:
         reading = load()
         before, cached = segments_of(reading, question, evidence, now, most).ids[:-1], reading.caches_prefixes
         if reading.kept is not None:
             index, root = reading.kept.store.index, reading.kept.root
-            cached = all(index.uses(path_keys(root, path)[-1]) is not None for path in reading.paths(before))
+            cached = all(index.find(path_keys(root, path)[-1]) for path in reading.paths(before))
         if not cached:
             step.note = "KV cache missing"
             return None
-        found = read(reading, before, Trace(), held)
+        found = read(reading, before, Trace())
         verdict, step.note = _verdict(reading.model, found.cache, sum(map(len, before)), question, answer)
     return verdict
 

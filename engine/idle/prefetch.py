@@ -8,7 +8,7 @@ restore: segments of stored questions that had no room, once there is space agai
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from math import inf
@@ -51,7 +51,7 @@ def key_of(root: TreeRoot, path: Path) -> Key:
 
 def is_cached(binding: KvBinding, path: Path) -> bool:
     """Return whether the last segment of a path is cached."""
-    return binding.store.index.uses(key_of(binding.root, path)) is not None
+    return binding.store.index.find(key_of(binding.root, path)) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,10 @@ class PrefetchPlan:
             return Outcome("cached")
         if segment.bytes > binding.store.budget.free(sum(node.bytes for node in segment.instead)):
             return Outcome("no space")
-        with context.lock(), ExitStack() as held:
+        with context.lock():
             if context.reasker.ledger.generation != self.generation:
                 return Outcome("new mail")  # a chunk that was removed must not be prefilled
-            prefilled = prefill(context.reader, path, Trace(asked=False), held)
+            prefilled = prefill(context.reader, path, Trace(asked=False))
             binding.store.budget.evict_unused([node.key for node in segment.instead])
             is_whole = len(prefilled.nodes) + keep(binding, path, prefilled, evict=False) == len(path)
         return Outcome(node=key_of(binding.root, path)) if is_whole else Outcome("no space")

@@ -62,13 +62,13 @@ class _Source:
     header: Header | None = None
 
 
-def read(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: ExitStack) -> PrefixCache:
-    """Prefill the system segment and its blocks; matched nodes stay in the store until `held` is closed."""
+def read(reading: PromptReader, segments: Sequence[Ids], trace: Trace) -> PrefixCache:
+    """Prefill the system segment and its blocks."""
     assert reading.ropes, "this model's keys cannot be moved"
     system, *blocks = segments
-    first, kept = prefill(reading, (system,), trace, held), reading.kept
+    first, kept = prefill(reading, (system,), trace), reading.kept
     run = _Blocks(reading.model, kept, system, take(first.cache, 0, len(system)), trace)
-    parts = run.parts([path[-1] for path in reading.paths(segments)[1:]], held)
+    parts = run.parts([path[-1] for path in reading.paths(segments)[1:]])
     with trace.step("prefill") as step:
         place, links = len(system), Ids()  # the first tokens of each block are computed, the others moved
         for ids in blocks:
@@ -98,11 +98,11 @@ class _Blocks:
     trace: Trace
     suspects: list[Node] = field(default_factory=list)
 
-    def parts(self, wanted: Sequence[Ids], held: ExitStack) -> dict[Ids, BlockPart]:
+    def parts(self, wanted: Sequence[Ids]) -> dict[Ids, BlockPart]:
         """Return the parts of all blocks: a thread loads and fetches some while the others are computed."""
         if self.kept is None or not wanted:
             return {ids: self._computed(ids) for ids in wanted}
-        begun, sources = time.perf_counter(), self._sources(self.kept, wanted, held)
+        begun, sources = time.perf_counter(), self._sources(self.kept, wanted)
         with self.trace.step("load") as step:
             parts = self._divided(self.kept, wanted, sources)
             come = [one for one in sources if parts[one.ids].is_loaded]
@@ -122,11 +122,10 @@ class _Blocks:
                 self.kept.store.record_fetched(sum(unit.tokens for unit in away), sent, 0.0 if nodes else saved)
         return parts
 
-    def _sources(self, kept: KvBinding, wanted: Sequence[Ids], held: ExitStack) -> list[_Source]:
-        """Return the blocks that another machine has, then those stored here, which `held` protects from eviction."""
+    def _sources(self, kept: KvBinding, wanted: Sequence[Ids]) -> list[_Source]:
+        """Return the blocks that another machine has, then those stored here."""
         with self.trace.step("match") as step:
-            paths = [(self.system, ids) for ids in wanted]
-            matches = [held.enter_context(kept.store.match(kept.root, one)) for one in paths]
+            matches = [kept.store.match(kept.root, (self.system, ids)) for ids in wanted]
             nodes = {ids: one.nodes[1] for ids, one in zip(wanted, matches, strict=True) if len(one.nodes) > 1}
             step.note = f"{len(nodes)} of {len(wanted)} blocks"
         costs, start = kept.costs.costs if kept.costs else Costs(), len(self.system)
@@ -216,9 +215,9 @@ def _keep(
     if kept is None:
         return 0
     count = keep(kept, (system,), replace(first, suspects=(*first.suspects, *suspects)), evict=evict)
-    with kept.store.match(kept.root, (system,)) as match:
-        for ids, part in parts.items() if match.nodes else ():
-            if part.node is None:
-                about = (ids, part.seconds, [tensor(name, one) for name, one in part.arrays.items()])
-                count += kept.store.keep(kept.root, match.nodes[0], *about, evict=evict) is not None
+    above = kept.store.match(kept.root, (system,)).nodes
+    for ids, part in parts.items() if above else ():
+        if part.node is None:
+            about = (ids, part.seconds, [tensor(name, one) for name, one in part.arrays.items()])
+            count += kept.store.keep(kept.root, above[0], *about, evict=evict) is not None
     return count

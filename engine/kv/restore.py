@@ -9,7 +9,7 @@ their methods.
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise, takewhile
 from pathlib import Path
@@ -217,16 +217,13 @@ class PromptReader:
         return [(system,), *((system, ids) for ids in dict.fromkeys(blocks) if len(ids) > self.links)]
 
 
-def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: ExitStack) -> Prefilled:
-    """Prefill all segments given; matched nodes stay in the store until `held` is closed.
-
-    Hits count for questions, not for prefetches.
-    """
+def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace) -> Prefilled:
+    """Prefill all segments given. Hits count for questions, not for prefetches."""
     model, kept = reading.model, reading.kept
     if kept is None:
         return _compute_missing(reading, Prefilled(model.begin()), segments, trace)
     with trace.step("match") as step:
-        match = held.enter_context(kept.store.match(kept.root, segments))
+        match = kept.store.match(kept.root, segments)
         step.note = f"{len(match.nodes)} of {len(segments)} segments"
         step.note += ", and part of one" if match.partial else ""
     whole = borrow(kept, match, restore(kept, match, trace), segments, trace)

@@ -56,9 +56,9 @@ def parse_keys(body: bytes) -> list[Key] | None:
 
 
 def size_of(nodes: KvFolder, key: Key, file: BinaryIO) -> int:
-    """Return the bytes of an open file; BadNode unless its node is complete and was verified as it is now."""
-    entry, found = nodes.index.find(key), open_identity(file)
-    if entry is None or entry.state != "complete" or found is None or found != entry.verified:
+    """Return the bytes of an open file; BadNode unless its node was verified as it is now."""
+    node, found = nodes.index.find(key), open_identity(file)
+    if node is None or found is None or found != node.verified:
         raise BadNode
     return found.size
 

@@ -9,7 +9,6 @@ import dataclasses
 import re
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -235,15 +234,13 @@ def generate(
             wanted = len(segments.prompt.chunks) + segments.left_out
             trace.notices.append(f"{segments.left_out} of {wanted} chunks did not fit the model's context")
     run = _Generation(reading, question, evidence, trace, options, segments)
-    with ExitStack() as held:
-        written = run.write(None if judge else say, held)
-        reply = run.judged(written, judge) if judge else run.cited(written)
-        counts = (segments.count, sum(written.read.reused), written.output.tokens)
-        reply = _measured(reply, reading, options, trace, counts, written.first_ms, written.guessed)
-        if judge:
-            _show(reply.text or "", "", say)
-        held.callback(written.read.keep)  # after the answer was shown
-        return GeneratedAnswer(reply, held.pop_all().close)
+    written = run.write(None if judge else say)
+    reply = run.judged(written, judge) if judge else run.cited(written)
+    counts = (segments.count, sum(written.read.reused), written.output.tokens)
+    reply = _measured(reply, reading, options, trace, counts, written.first_ms, written.guessed)
+    if judge:
+        _show(reply.text or "", "", say)
+    return GeneratedAnswer(reply, written.read.keep)
 
 
 class _Generation(Struct, frozen=True):
@@ -254,14 +251,14 @@ class _Generation(Struct, frozen=True):
     options: GenerateOptions
     segments: Segments
 
-    def write(self, say: OnText | None, held: ExitStack) -> _Answer:
+    def write(self, say: OnText | None) -> _Answer:
         """Prefill the prompt and decode the answer; `say` is given the text as it is written, where it may be shown."""
         trace, options, most, guesses = self.trace, self.options, self.options.max_tokens, None
         if options.drafts and options.draft:
             about = (self.reading.model, self.question, self.evidence, self.segments)
             guesses = Drafter(partial(options.draft, *about), options.drafts)
         *before, last = self.segments.ids
-        written, shown = _Answer(read(self.reading, before, trace, held), output := Output(most)), ""
+        written, shown = _Answer(read(self.reading, before, trace), output := Output(most)), ""
         with trace.step("prefill"):
             pieces = self.reading.model.decode(written.read.cache, last, most, guesses)
             piece = next(pieces, None)
@@ -342,8 +339,7 @@ def prefill_prompt(
     for part in beginnings(before, step) if trace.goes_on else [before]:
         if trace.goes_on and not trace.goes_on():
             return
-        with ExitStack() as held:
-            read(reading, part, trace, held).keep()
+        read(reading, part, trace).keep()
         if len(shorter) == len(part):  # the longer node holds it, too
             kept.store.budget.evict_unused(path_keys(kept.root, shorter)[-1:])
         shorter = part
@@ -356,11 +352,11 @@ def segments_of(reading: PromptReader, question: Question, evidence: Evidence, n
     return in_blocks(reading.model, segments) if reading.ropes else segments
 
 
-def read(reading: PromptReader, before: Sequence[Ids], trace: Trace, held: ExitStack) -> PrefixCache:
+def read(reading: PromptReader, before: Sequence[Ids], trace: Trace) -> PrefixCache:
     """Prefill every segment except the last, as a prefix or in blocks."""
     if reading.ropes:
-        return blocks.read(reading, before, trace, held)
-    found, kept = prefill(reading, before, trace, held), reading.kept
+        return blocks.read(reading, before, trace)
+    found, kept = prefill(reading, before, trace), reading.kept
     if kept is None:
         return PrefixCache(found.cache, found.reused, lambda: 0)
     return PrefixCache(found.cache, found.reused, partial(keep, kept, before, found, evict=trace.evicts))
@@ -401,11 +397,10 @@ def _write(
     segments = in_blocks(model, segments) if reader.ropes else segments
     if segments.count + most > reader.model.context:
         return "", (0, 0, 0)
-    with ExitStack() as held:
-        found = read(reader, segments.ids[:-1], trace, held)
-        with trace.step("decode"):
-            output = complete(reader.model.decode(found.cache, segments.ids[-1], most), most, check_time)
-        found.keep()
+    found = read(reader, segments.ids[:-1], trace)
+    with trace.step("decode"):
+        output = complete(reader.model.decode(found.cache, segments.ids[-1], most), most, check_time)
+    found.keep()
     return output.text, (segments.count, sum(found.reused), output.tokens)
 
 

@@ -76,9 +76,6 @@ class ResidentModel:
 
     def close(self) -> None:
         """Close the KV stores; the model stays loaded."""
-        for reading in self._readings.values():
-            if reading.kept:
-                reading.kept.store.close()
         self._readings.clear()
 
     def yield_to_questions(self) -> None:

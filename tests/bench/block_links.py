@@ -9,7 +9,6 @@ figures, with 95 % intervals of the change of F1.
 import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -69,8 +68,7 @@ def compared(asked: Asked, usual: PromptReader, given: Namespace) -> dict[str, A
     for name, reader in zip(("usual", *map(str, given.links)), (usual, *blocks), strict=True):
         segments = segments_of(reader, question, evidence, NOW, given.most)
         begun = process_time()
-        with ExitStack() as held:
-            cache = read(reader, segments.ids[:-1], Trace(), held).cache
+        cache = read(reader, segments.ids[:-1], Trace()).cache
         text = written(model, cache, segments, given.most)
         said = said or model.tokens(text)[: given.most] or [0]
         got = behind(model, cache, segments, said)

@@ -18,7 +18,7 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -292,18 +292,17 @@ def answered(reader: PromptReader, case: Case, most: int) -> Reply:
     model, segments, trace = reader.model, _segments(reader, case), Trace()
     assert isinstance(model, Mlx)
     assert reader.kept
-    with ExitStack() as held:
-        read = prefill(reader, segments[:-1], trace, held)
-        spelling, tops, text = Spelling(model.vocabulary), list[Mapping[str, float]](), ""
-        ids: Sequence[int] = segments[-1]
-        for _ in range(most):
-            top = _likeliest(model, read.cache, ids)
-            ids = (int(max(top, key=top.__getitem__)),)
-            tops.append(top)
-            if ids[0] in model.stops:
-                break
-            text += spelling.add(ids[0])
-        keep(reader.kept, segments[:-1], read)
+    read = prefill(reader, segments[:-1], trace)
+    spelling, tops, text = Spelling(model.vocabulary), list[Mapping[str, float]](), ""
+    ids: Sequence[int] = segments[-1]
+    for _ in range(most):
+        top = _likeliest(model, read.cache, ids)
+        ids = (int(max(top, key=top.__getitem__)),)
+        tops.append(top)
+        if ids[0] in model.stops:
+            break
+        text += spelling.add(ids[0])
+    keep(reader.kept, segments[:-1], read)
     return Reply(text, tuple(tops), sum(map(len, segments)), sum(read.reused))
 
 

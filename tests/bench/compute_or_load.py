@@ -11,7 +11,6 @@ import os
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from math import inf
 from pathlib import Path
 from statistics import median
@@ -106,8 +105,7 @@ def restored(cached: CachedPrompt, ledger: Ledger, way: str, read_at: ReadAt) ->
     costs.record_prefill(0, 1, 1.0)  # the process is warm
     restore.LEAST_S = inf  # loading alone is to take what it takes
     binding = KvBinding(cached.store, cached.root, cached.model, costs, PLANNERS[way], read_at)
-    with ExitStack() as held:
-        read = prefill(PromptReader(cached.model, binding), cached.context, trace, held)
+    read = prefill(PromptReader(cached.model, binding), cached.context, trace)
     costs.save()
     return read, trace
 

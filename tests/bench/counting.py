@@ -26,6 +26,7 @@ from engine.models.mlx import Mlx
 from engine.models.types import Embedder, LanguageModel
 from engine.session import Session
 from engine.types import AskOptions, Backend, Evidence, Step, Trace
+from store.home import size_on_disk
 from store.kv_files import Header, Node, Tensor, TreeRoot, size_of
 from store.kv_store import KvStore
 from store.types import replace
@@ -205,7 +206,9 @@ class CountedStore(KvStore):
         """Take over an open store."""
         found = cls.__new__(cls)
         found.__dict__ |= store.__dict__
-        found.per_token = per_token
+        found.per_token, budget = per_token, store.budget
+        others, kv = budget._others, store.folder
+        budget._others = lambda: others() + store.index.totals().bytes - size_on_disk(kv.folder)
         return found
 
     def keep(
@@ -221,8 +224,11 @@ class CountedStore(KvStore):
         """Store a segment as the store does, under the seconds of the real shape."""
         return super().keep(root, parent, ids, len(ids) * PREFILL_S, tensors, evict=evict)
 
-    def _size(self, header: Header, tensors: Sequence[Tensor]) -> int:
-        return size_of(header, ()) + len(header.ids) * self.per_token
+    def _write(
+        self, node: Node, root: TreeRoot, header: Header, tensors: Sequence[Tensor], *, evict: bool
+    ) -> Node | None:
+        counted = size_of(header, ()) + len(header.ids) * self.per_token
+        return super()._write(replace(node, bytes=counted), root, header, tensors, evict=evict)
 
 
 @dataclass(slots=True)

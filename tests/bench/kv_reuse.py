@@ -12,7 +12,7 @@ import gc
 import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
@@ -78,9 +78,8 @@ class CachedPrompt:
     def ask(self, segments: Sequence[Ids], *, cached: bool = True) -> None:
         """Compute the first token behind a prompt, with pkb's KV cache or without."""
         reader = PromptReader(self.model, KvBinding(self.store, self.root, self.model) if cached else None)
-        with ExitStack() as held:
-            read = prefill(reader, segments[:-1], Trace(), held)
-            next(self.model.decode(read.cache, segments[-1], 1))
+        read = prefill(reader, segments[:-1], Trace())
+        next(self.model.decode(read.cache, segments[-1], 1))
 
     def ask_file(self, segments: Sequence[Ids]) -> None:
         """Compute the first token with mlx-lm's file, trimmed to what the prompt shares."""
@@ -103,11 +102,9 @@ def opened_store(model: Mlx, folder: Path) -> Iterator[KvStore]:
     folder.mkdir(parents=True, exist_ok=True)
     score = scores(HALF_LIFE_S)["value"]
     with closing(open_ledger(folder / "ledger.db", create=True)) as ledger:
-        kv = KvStore(
+        yield KvStore(
             ledger, folder / "kv", budget=BUDGET, daily=BUDGET, score=score, sub_step=model.sub_step, now=lambda: 1e9
         )
-        with closing(kv) as store:
-            yield store
 
 
 @contextmanager
@@ -120,15 +117,14 @@ def cached_prompt(
     with opened_store(model, folder) as store:
         root, file, memory = root_of({"model": "bench"}), folder / "prompt.safetensors", LRUPromptCache()
         binding = KvBinding(store, root, model)
-        with ExitStack() as reading:
-            read = prefill(PromptReader(model, binding), segments[:-1], Trace(), reading)
-            keep(binding, segments[:-1], read)
+        read = prefill(PromptReader(model, binding), segments[:-1], Trace())
+        keep(binding, segments[:-1], read)
         save_prompt_cache(str(file), read.cache)
         cache = model.begin()
         first_token(model, flat(segments[:-1]), cache, most=0)
         memory.insert_cache(model.name, flat(segments[:-1]), cache)
-        with store.match(root, segments[:-1]) as match:
-            paths = [store.path_of(node) for node in match.nodes]
+        match = store.match(root, segments[:-1])
+        paths = [store.path_of(node) for node in match.nodes]
         slots = {name: (one, one.save(flat(segments[:-1]), folder.name)) for name, one in (llamas or {}).items()}
         sync([file, *(path for _, path in slots.values())])
         yield CachedPrompt(model, segments, folder, store, root, paths, file, memory, slots)
@@ -372,8 +368,7 @@ def weighed(one: CachedPrompt, half: Sequence[Ids]) -> Iterator[Comparison]:
     for name, (_, file) in one.slots.items():
         yield Comparison(name + RESTORED, "bytes of one prompt", own, file.stat().st_size, "bytes")
     binding = KvBinding(one.store, one.root, one.model)
-    with ExitStack() as held:
-        keep(binding, half[:-1], prefill(PromptReader(one.model, binding), half[:-1], Trace(), held))
+    keep(binding, half[:-1], prefill(PromptReader(one.model, binding), half[:-1], Trace()))
     both = sum(path.stat().st_size for path in (one.folder / "kv").glob("*.safetensors"))
     yield Comparison(FILE, "bytes of two prompts that share two chunks", both, 2 * theirs, "bytes", "a file each")
 

@@ -181,7 +181,7 @@ def of_model(cached: CachedPrompt) -> Iterator[Timed]:
         return lambda: store.keep(new, None, context[2], 1.0, model.cut(cache, behind, behind + len(context[2])))
 
     matched = f"{len(context)} segments, all there"
-    yield Timed("match a prompt in the KV tree", lambda _: lambda: store.match(cached.root, context).release(), matched)
+    yield Timed("match a prompt in the KV tree", lambda _: lambda: store.match(cached.root, context), matched)
     yield Timed("load a chunk's KV, warm", load, where)
     yield Timed("load a chunk's KV, from disk", load_cold, "not in the system's file cache")
     yield Timed("compute a chunk's KV", compute, where)

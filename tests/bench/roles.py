@@ -11,7 +11,7 @@ import os
 import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -95,10 +95,10 @@ def last_segments(model: Mlx) -> dict[str, Ids]:
 
 def first_token(model: Mlx, folder: Path, before: Sequence[Ids], last: Ids) -> tuple[Spent, int]:
     """Return the time to the first token of a role, and the bytes of its store, which is opened anew, afterwards."""
-    with opened(model, folder) as (reader, store), ExitStack() as held:
+    with opened(model, folder) as (reader, store):
         free_memory()
         with spent() as taken:
-            cache = read(reader, before, Trace(), held)
+            cache = read(reader, before, Trace())
             next(model.decode(cache.cache, last, 1))
         cache.keep()
         return taken[0], store.stats().bytes

@@ -118,7 +118,7 @@ class Killed:
     def made(self) -> Made:
         """Look at what there is."""
         answers = self._rows("SELECT key FROM answers WHERE state != 'pending'")
-        nodes = self._rows("SELECT key FROM kv_nodes WHERE state = 'complete'")
+        nodes = self._rows("SELECT key FROM kv_nodes")
         return Made(frozenset(key for (key,) in answers), frozenset(key for (key,) in nodes))
 
     def _rows(self, sql: str) -> list[Any]:

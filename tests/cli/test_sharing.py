@@ -54,7 +54,7 @@ def share(environ: Mapping[str, str]) -> "Iterator[tuple[subprocess.Popen[str], 
 def cached_nodes(folder: Path) -> list[Header]:
     """Return the headers of all nodes of a demo home, parents first."""
     ledger = open_ledger(folder / "home" / "ledger.db")
-    rows = sorted((row.node for row in KvIndex(ledger).entries()), key=lambda node: node.depth)
+    rows = sorted(KvIndex(ledger).nodes(), key=lambda node: node.depth)
     ledger.close()
     return [verify(folder / "cache" / "kv" / f"{node.key.hex()}.safetensors") for node in rows]
 
@@ -135,12 +135,11 @@ def borrow(laptop: Pkb, desktop: Path, url: str) -> int:
         if parent is None or KvIndex(ledger).find(header.key):
             continue
         fetched = remote.fetch(replace(header, payloads=()), size, PATIENCE_S)
-        node = store.keep(TreeRoot(header.root, b""), parent.node, header.ids, 1.0, fetched.tensors)
+        node = store.keep(TreeRoot(header.root, b""), parent, header.ids, 1.0, fetched.tensors)
         assert node
         assert store.path_of(node).read_bytes() == (desktop / "cache" / "kv" / store.path_of(node).name).read_bytes()
         stored += 1
     remote.cancel()
-    store.close()
     ledger.close()
     return stored
 

@@ -68,8 +68,8 @@ def write(home: str, amount: str, seed: str) -> None:
 def _keep_one(kept: Kept, chance: random.Random) -> Node | None:
     """Keep a node below the longest prefix there is of a random prompt, its file half written for a while."""
     prompt = [(chance.randrange(4),) * 3 for _ in range(2)] + [tuple(chance.randrange(99) for _ in range(5))]
-    with kept.store.match(ROOT, prompt) as match:
-        ids = prompt[min(len(match.nodes), 2)]
-        parent = match.nodes[-1] if match.nodes else None
-        parts = Interrupted(tensors(chance.randrange(1000, 400_000), ids), lambda: time.sleep(0.01))
-        return kept.store.keep(ROOT, parent, ids, chance.random(), parts)
+    match = kept.store.match(ROOT, prompt)
+    ids = prompt[min(len(match.nodes), 2)]
+    parent = match.nodes[-1] if match.nodes else None
+    parts = Interrupted(tensors(chance.randrange(1000, 400_000), ids), lambda: time.sleep(0.01))
+    return kept.store.keep(ROOT, parent, ids, chance.random(), parts)

@@ -70,7 +70,6 @@ class Kept:
     ) -> Node | None:
         """Keep the last segment below the others, which must be there."""
         match = self.store.match(root, segments[:-1])
-        match.release()
         assert len(match.nodes) == len(segments) - 1
         parent = match.nodes[-1] if match.nodes else None
         parts: Sequence[Tensor] = tensors(size, segments[-1])
@@ -80,18 +79,18 @@ class Kept:
 
     def has(self, *segments: Sequence[int], root: TreeRoot = ROOT) -> bool:
         """Return whether a whole prefix is there."""
-        with self.store.match(root, segments) as match:
-            return len(match.nodes) == len(segments)
+        match = self.store.match(root, segments)
+        return len(match.nodes) == len(segments)
 
     def path_of(self, *segments: Sequence[int]) -> Path:
         """Return the file of a prefix that is there."""
-        with self.store.match(ROOT, segments) as match:
-            return self.store.path_of(match.nodes[-1])
+        match = self.store.match(ROOT, segments)
+        return self.store.path_of(match.nodes[-1])
 
     def shape(self, *segments: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
         """Return how many nodes match, the ids of the one that lends its beginning, and the tokens in all."""
-        with self.store.match(ROOT, segments) as match:
-            return len(match.nodes), match.partial.node.ids if match.partial else (), match.tokens
+        match = self.store.match(ROOT, segments)
+        return len(match.nodes), match.partial.node.ids if match.partial else (), match.tokens
 
     def files(self) -> set[str]:
         """Return the names of the nodes' files, whole or half written."""
@@ -106,13 +105,12 @@ class Kept:
         sql = "SELECT key FROM kv_nodes WHERE depth > 1 AND parent NOT IN (SELECT key FROM kv_nodes)"
         return [row[0] for row in self.ledger.rows.execute(sql)]
 
-    def states(self) -> list[str]:
-        """Return the state of every row."""
-        return [row[0] for row in self.ledger.rows.execute("SELECT state FROM kv_nodes ORDER BY state")]
+    def count(self) -> int:
+        """Return the number of rows."""
+        return len(self.store.index.all_keys())
 
     def close(self) -> None:
         """Let go of everything, as a process that ends."""
-        self.store.close()
         self.ledger.close()
 
 

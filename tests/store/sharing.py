@@ -38,11 +38,11 @@ def keep_path(folder: Path, size: int = 4096) -> list[tuple[Header, bytes]]:
     kept = Kept(folder)
     for end in range(1, len(PATH) + 1):
         assert kept.keep(*PATH[:end], size=size)
-    with kept.store.match(ROOT, PATH) as match:
-        found = [
-            (Header(ROOT.key, node.key, node.parent, node.path, node.ids), kept.store.path_of(node).read_bytes())
-            for node in match.nodes
-        ]
+    match = kept.store.match(ROOT, PATH)
+    found = [
+        (Header(ROOT.key, node.key, node.parent, node.path, node.ids), kept.store.path_of(node).read_bytes())
+        for node in match.nodes
+    ]
     kept.close()
     return found
 

@@ -66,6 +66,10 @@ def test_abstracts_of_an_earlier_version_go_with_their_files(sound: Opened) -> N
         *(f"DROP TRIGGER places_changed_{change}" for change in ("insert", "delete", "update")),
         "CREATE TABLE moved (document TEXT PRIMARY KEY) WITHOUT ROWID",
         "CREATE TABLE kv_ghosts (key BLOB PRIMARY KEY) WITHOUT ROWID",
+        "ALTER TABLE kv_nodes ADD COLUMN state TEXT",
+        "ALTER TABLE kv_nodes ADD COLUMN owner TEXT",
+        "CREATE INDEX kv_nodes_unfinished ON kv_nodes (state)",
+        "CREATE TABLE kv_pins (id INTEGER PRIMARY KEY)",
         "PRAGMA user_version = 25",
     ):
         sound.ledger.rows.execute(sql)

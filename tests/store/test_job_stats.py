@@ -74,8 +74,8 @@ def test_nodes_stored_meanwhile_belong_to_the_job(tmp_path: Path) -> None:
     assert box.keep(A, B, seconds=3.0)
     account.add("prefetch", JobCost(1))
     account.add_outputs("prefetch", (), before)
-    with box.store.match(ROOT, (A, B)) as match:
-        box.store.record_use(match, 4.0)
+    match = box.store.match(ROOT, (A, B))
+    box.store.record_use(match, 4.0)
     account.update(1.0)
     paid = account.by_kind()["prefetch"]
     assert (paid.hits, paid.saved_s) == (1, 3.0)
@@ -199,7 +199,7 @@ def test_kv_nodes_of_a_predicted_question_that_any_question_uses_give_partial_cr
     JobAccount(box.ledger).add_outputs("populate", (), 0, "history/model", 0.5)
     assert paid(box.ledger) == 0
     for used, expected in (((A,), 0.0), ((A, B), 0.25), ((A, B), 0.25), ((A, B, C), 0.5)):
-        with box.store.match(ROOT, used) as match:
-            box.store.record_use(match, 4.0)
+        match = box.store.match(ROOT, used)
+        box.store.record_use(match, 4.0)
         assert paid(box.ledger) == expected
     box.close()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 
 import pytest
 from hypothesis import given
@@ -13,11 +14,10 @@ from hypothesis import strategies as st
 from store.home import size_on_disk
 from store.jobs import JobAccount
 from store.kv_files import Node
-from store.kv_index import KvIndex, ProcessOwner
 from tests.effort import examples
 from tests.store.kit import home_in
 from tests.store.kv_budget import BUDGET, du, watch
-from tests.store.kv_kit import PLENTY, ROOT, A, B, C, Kept, tensors
+from tests.store.kv_kit import PLENTY, ROOT, A, B, C, Kept
 
 SIZE = 400_000  # bytes of a node
 ROOM = 1_300_000  # for three of them, with folders and what is set aside for their growth
@@ -125,56 +125,13 @@ def test_a_foreign_file_in_the_folder_counts(open_kept: Open) -> None:
     assert (kept.has(A), kept.has(B), kept.used() <= ROOM) == (False, True, True)
 
 
-def test_a_match_holds_on_to_its_nodes(open_kept: Open) -> None:
+def test_a_node_that_is_evicted_after_the_match_is_a_miss(open_kept: Open) -> None:
     kept, other = open_kept(), open_kept()
     keep(kept, A, seconds=0.1)
-    keep(kept, A, B, seconds=0.1)
-    with other.store.match(ROOT, [A, B]):
-        keep(kept, C, seconds=5.0)
-        keep(kept, (1,), seconds=5.0)
-        held = kept.has(A, B)
-    keep(kept, (2,), seconds=5.0)
-    assert (held, kept.has(A, B)) == (True, False)
-
-
-def test_a_partially_matched_node_is_held_too(open_kept: Open) -> None:
-    kept, other = open_kept(), open_kept()
-    keep(kept, A, seconds=0.1)
-    with other.store.match(ROOT, [(1, 2, 3, 4, 9)]):
-        for n in range(3):
-            keep(kept, (n,), seconds=5.0)
-        assert kept.has(A)
-
-
-def test_when_all_nodes_are_held_a_new_one_is_refused(open_kept: Open) -> None:
-    kept = open_kept()
-    for segment in (A, B, C):
-        keep(kept, segment)
-    held = [kept.store.match(ROOT, [segment]) for segment in (A, B, C)]
-    refused = keep(kept, (1,))
-    for match in held:
-        match.release()
-    assert (refused, keep(kept, (1,)) is None) == (None, False)
-
-
-def test_a_hold_that_is_never_released_expires(open_kept: Open) -> None:
-    kept = open_kept()
-    keep(kept, A, seconds=0.1)
-    kept.store.match(ROOT, [A])
-    kept.clock.at += 3600
+    match = other.store.match(ROOT, [A])
     for n in range(3):
         keep(kept, (n,), seconds=5.0)
-    assert not kept.has(A)
-
-
-def test_a_dead_process_holds_nothing(open_kept: Open) -> None:
-    kept, other = open_kept(), open_kept()
-    keep(kept, A, seconds=0.1)
-    other.store.match(ROOT, [A])
-    other.store.close()
-    for n in range(3):
-        keep(kept, (n,), seconds=5.0)
-    assert not kept.has(A)
+    assert [other.store.folder.check(node) for node in match.nodes] == [False]
 
 
 def test_shrinking_evicts_the_lowest_scores_at_once(open_kept: Open) -> None:
@@ -184,15 +141,6 @@ def test_shrinking_evicts_the_lowest_scores_at_once(open_kept: Open) -> None:
     held = kept.store.budget.shrink(ROOM // 2)
     there = [kept.has(segment) for segment in (A, B, C)]
     assert (there, kept.used() <= held <= ROOM // 2) == ([True, False, False], True)
-
-
-def test_shrinking_to_nothing_keeps_held_nodes(open_kept: Open) -> None:
-    kept = open_kept()
-    keep(kept, A)
-    keep(kept, B)
-    with kept.store.match(ROOT, [B]):
-        held = kept.store.budget.shrink(0)
-    assert (kept.has(A), kept.has(B), held >= kept.used()) == (False, True, True)
 
 
 def test_a_smaller_budget_applies_when_the_store_is_opened(open_kept: Open) -> None:
@@ -211,7 +159,7 @@ def test_stats_count_what_is_there(open_kept: Open) -> None:
     assert (stats.nodes, stats.bytes, stats.written_today) == (2, sum(sizes), sum(sizes))
 
 
-# Two at once: each a connection and an owner of its own, as two processes have.
+# Two at once: each a connection of its own, as two processes have.
 
 
 def test_a_node_being_written_is_not_matched_even_in_part(open_kept: Open) -> None:
@@ -221,33 +169,22 @@ def test_a_node_being_written_is_not_matched_even_in_part(open_kept: Open) -> No
     assert (keep(kept, A) is None, shapes) == (False, [(0, (), 0), (0, (), 0)])
 
 
-def test_two_writers_of_the_same_node_write_it_once(open_kept: Open) -> None:
+def test_while_one_writes_another_finds_what_is_there_and_writes_nothing(open_kept: Open) -> None:
     kept, other = open_kept(), open_kept()
-    kept.meanwhile = lambda: results.append(keep(other, A))
+    first = keep(kept, B)
+    kept.meanwhile = lambda: results.extend([other.keep(A), other.keep(C), other.keep(B)])
     results: list[Node | None] = []
-    results.append(keep(kept, A))
-    assert [one is None for one in results] == [True, False]
-
-
-def test_a_reservation_counts_while_its_file_is_half_written(open_kept: Open) -> None:
-    kept, other = open_kept(), open_kept()
     keep(kept, A)
-    keep(kept, B)
-    coming: list[int] = []
-
-    def write_another() -> None:
-        other.keep((1,), size=SIZE // 2, seconds=9.0)
-        coming.append(kept.used() + SIZE // 2)  # once this half is written too
-
-    kept.meanwhile = write_another
-    keep(kept, C, seconds=9.0)
-    assert (coming[0] <= ROOM, kept.has(C), kept.has((1,))) == (True, True, True)
+    assert (results, kept.has(A), len(kept.files())) == ([None, None, first], True, 2)
 
 
-def test_collection_keeps_what_a_living_process_is_writing(open_kept: Open) -> None:
+def test_collection_waits_for_what_a_living_process_is_writing(open_kept: Open) -> None:
     kept, other = open_kept(), open_kept()
-    kept.meanwhile = other.store.collect
-    assert (keep(kept, A) is None, other.has(A)) == (False, True)
+    collecting = Thread(target=other.store.collect)
+    kept.meanwhile = collecting.start
+    node = keep(kept, A)
+    collecting.join()
+    assert (node is None, other.has(A)) == (False, True)
 
 
 def test_a_node_deleted_while_it_is_written_leaves_nothing(open_kept: Open) -> None:
@@ -256,7 +193,7 @@ def test_a_node_deleted_while_it_is_written_leaves_nothing(open_kept: Open) -> N
     assert parent is not None
     kept.meanwhile = lambda: other.store.folder.remove([parent.key])
     assert keep(kept, A, B) is None
-    assert (kept.states(), kept.files()) == ([], set())
+    assert (kept.count(), kept.files()) == (0, set())
 
 
 def test_a_write_that_is_interrupted_leaves_nothing(open_kept: Open) -> None:
@@ -267,7 +204,7 @@ def test_a_write_that_is_interrupted_leaves_nothing(open_kept: Open) -> None:
     kept.meanwhile = interrupt
     with pytest.raises(KeyboardInterrupt):
         keep(kept, A)
-    assert (kept.states(), kept.files()) == ([], set())
+    assert (kept.count(), kept.files()) == (0, set())
 
 
 def test_collection_removes_files_without_rows_and_rows_without_files(open_kept: Open) -> None:
@@ -278,25 +215,15 @@ def test_collection_removes_files_without_rows_and_rows_without_files(open_kept:
     (kept.folder / ("f" * 32 + ".safetensors")).write_bytes(b"x")
     (kept.folder / ("f" * 32 + ".part")).write_bytes(b"x")
     kept.store.collect()
-    assert (kept.has(C), len(kept.files()), kept.states()) == (True, 1, ["complete"])
+    assert (kept.has(C), len(kept.files()), kept.count()) == (True, 1, 1)
 
 
-def test_collection_removes_owner_files_of_dead_processes(open_kept: Open) -> None:
+def test_collection_removes_the_owner_files_of_earlier_versions(open_kept: Open) -> None:
     kept = open_kept()
     kept.keep(A)
     (kept.folder / "1-dead.owner").touch()
     kept.store.collect()
-    assert (len(list(kept.folder.glob("*.owner"))), kept.has(A)) == (1, True)
-
-
-def test_a_node_below_one_that_is_being_deleted_is_not_stored(open_kept: Open) -> None:
-    kept = open_kept()
-    parent, leaver = kept.keep(A), ProcessOwner(kept.folder)
-    assert parent is not None
-    KvIndex(kept.ledger).mark_deleting([parent.key], leaver.name)
-    refused = kept.store.keep(ROOT, parent, B, 1.0, tensors(100))
-    leaver.close()
-    assert refused is None
+    assert (len(list(kept.folder.glob("*.owner"))), kept.has(A)) == (0, True)
 
 
 def test_collection_in_an_empty_cache_makes_its_folder(open_kept: Open) -> None:
@@ -307,7 +234,7 @@ def test_collection_in_an_empty_cache_makes_its_folder(open_kept: Open) -> None:
 
 STEPS = st.tuples(
     st.integers(0, 1),
-    st.sampled_from(["keep", "keep", "keep", "match", "release", "forget", "lost", "shrink", "collect", "damage"]),
+    st.sampled_from(["keep", "keep", "keep", "match", "forget", "lost", "shrink", "collect", "damage"]),
     st.lists(st.integers(0, 2), min_size=1, max_size=3),
 )
 
@@ -325,14 +252,12 @@ def test_no_interleaving_of_two_stores_exceeds_the_budget_or_parts_a_child_from_
             assert both[0].used() <= ROOM
             assert both[0].orphans() == []
         both[0].store.collect()
-        assert len(both[0].files()) == len(both[0].states()) == both[0].states().count("complete")
+        assert len(both[0].files()) == both[0].count()
 
 
 def _take(kept: Kept, step: str, segments: list[tuple[int, ...]]) -> None:
     match = kept.store.match(ROOT, segments)
     node = match.nodes[-1] if match.nodes else None
-    if step != "match":  # which holds on to its nodes for as long as the store lives
-        match.release()
     if step == "keep" and len(match.nodes) < len(segments):
         kept.keep(*segments[: len(match.nodes) + 1], size=SIZE)
     elif step == "forget" and node:
@@ -367,15 +292,13 @@ def test_evicting_an_unused_node_deletes_its_file_and_frees_its_bytes(open_kept:
     assert free + a.bytes <= kept.store.budget.free() <= free + a.bytes + 50_000
 
 
-def test_used_held_and_inner_nodes_are_not_evicted_as_unused(open_kept: Open) -> None:
+def test_used_and_inner_nodes_are_not_evicted_as_unused(open_kept: Open) -> None:
     kept = open_kept(budget=PLENTY)
     nodes = [keep(kept, *path) for path in ((A,), (A, B), (B,), (C,))]
-    with kept.store.match(ROOT, (A, B)) as match:
-        kept.store.record_use(match, 1.0)
-    held = kept.store.match(ROOT, (B,))
+    match = kept.store.match(ROOT, (A, B))
+    kept.store.record_use(match, 1.0)
     kept.store.budget.evict_unused([node.key for node in nodes if node])
-    held.release()
-    assert [kept.has(*path) for path in ((A,), (A, B), (B,), (C,))] == [True, True, True, False]
+    assert [kept.has(*path) for path in ((A,), (A, B), (B,), (C,))] == [True, True, False, False]
 
 
 def test_eviction_does_not_raise_the_bytes_that_can_be_written_today(open_kept: Open) -> None:
@@ -395,7 +318,7 @@ def test_unused_prefetched_nodes_are_leaves_below_the_first_segment(open_kept: O
     assert nodes[2]
     assert nodes[3]
     assert [one.key for one in kept.store.index.unused("prefetch")] == [nodes[2].key, nodes[3].key]
-    with kept.store.match(ROOT, (A, C)) as match:
-        kept.store.record_use(match, 1.0)
+    match = kept.store.match(ROOT, (A, C))
+    kept.store.record_use(match, 1.0)
     assert [(one.key, one.bytes) for one in kept.store.index.unused("prefetch")] == [(nodes[3].key, nodes[3].bytes)]
     assert kept.store.index.unused("blocks") == []

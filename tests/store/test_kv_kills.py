@@ -23,9 +23,9 @@ def deaths(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def test_a_tree_is_whole_again_after_a_death_before_any_step(deaths: list[Death]) -> None:
-    assert len(deaths) > 30
+    assert len(deaths) > 10
     assert [(number, fact) for number, one in enumerate(deaths) for fact in FACTS if not one[fact]] == []
 
 
-def test_some_deaths_leave_a_node_on_its_way(deaths: list[Death]) -> None:
-    assert any(state in ("reserved", "deleting") for one in deaths for state in one["left"][0])
+def test_some_deaths_leave_a_file_without_its_row(deaths: list[Death]) -> None:
+    assert any(one["left"] for one in deaths)

@@ -84,9 +84,9 @@ def test_a_node_without_its_parent_is_not_kept(kept: Kept) -> None:
 
 def test_uses_count_when_they_are_reported_and_not_before(kept: Kept) -> None:
     kept.keep(A)
-    with kept.store.match(ROOT, [A]) as match:
-        before = kept.store.stats().hits
-        kept.store.record_use(match, 1.5)
+    match = kept.store.match(ROOT, [A])
+    before = kept.store.stats().hits
+    kept.store.record_use(match, 1.5)
     found = kept.store.match(ROOT, [A]).nodes[0]
     hits = kept.store.stats().hits
     assert (before, found.uses, hits.tokens, hits.seconds) == (CountTotal(), 1, 6, 1.5)
@@ -94,8 +94,8 @@ def test_uses_count_when_they_are_reported_and_not_before(kept: Kept) -> None:
 
 def test_parts_are_counted_as_hits(kept: Kept) -> None:
     kept.keep(A)
-    with kept.store.match(ROOT, [(1, 2, 3, 4, 9, 9)]) as match:
-        kept.store.record_use(match, 0.5)
+    match = kept.store.match(ROOT, [(1, 2, 3, 4, 9, 9)])
+    kept.store.record_use(match, 0.5)
     stats = kept.store.stats()
     assert (stats.hits.tokens, kept.store.match(ROOT, [A]).nodes[0].uses) == (4, 1)
 
@@ -103,8 +103,8 @@ def test_parts_are_counted_as_hits(kept: Kept) -> None:
 def test_of_a_match_loaded_from_the_back_what_was_read_counts(kept: Kept) -> None:
     kept.keep(A)
     kept.keep(A, B)
-    with kept.store.match(ROOT, [A, B]) as match:
-        kept.store.record_use(match, 0.5, loaded=5)
+    match = kept.store.match(ROOT, [A, B])
+    kept.store.record_use(match, 0.5, loaded=5)
     assert kept.store.stats().hits.tokens == 5
 
 
@@ -144,8 +144,8 @@ def test_a_match_is_the_longest_path_that_a_naive_search_finds(
                 there.add(tuple(prompt[:n]))
         if there:
             gone = data.draw(st.sampled_from(sorted(there)))
-            with kept.store.match(ROOT, gone) as match:
-                kept.store.folder.remove([match.nodes[-1].key])
+            match = kept.store.match(ROOT, gone)
+            kept.store.folder.remove([match.nodes[-1].key])
             there = {prefix for prefix in there if prefix[: len(gone)] != gone}
         depth = max(n for n in range(len(asked) + 1) if n == 0 or tuple(asked[:n]) in there)
         siblings = [prefix[-1] for prefix in there if prefix[:-1] == tuple(asked[:depth])]
@@ -153,4 +153,4 @@ def test_a_match_is_the_longest_path_that_a_naive_search_finds(
             max((shared(one, asked[depth], SUB_STEP) for one in siblings), default=0) if depth < len(asked) else 0
         )
         assert kept.shape(*asked)[::2] == (depth, sum(map(len, asked[:depth])) + shared_tokens)
-        assert len(kept.states()) == len(kept.files()) == len(there)
+        assert kept.count() == len(kept.files()) == len(there)

@@ -9,7 +9,7 @@ import pytest
 from store.catalog import Catalog, Problem
 from store.database import OLDEST, has_schema, migrate_to, open_ledger
 from store.errors import PkbError
-from store.kv_index import LACKING
+from store.kv_index import LACKING, KvIndex
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def change(path: Path, *changes: str) -> bool:
 def test_a_schema_that_sqlite_has_written_otherwise_is_the_same(path: Path) -> None:
     renamed = "ALTER TABLE {} RENAME TO other", "ALTER TABLE other RENAME TO {}"
     assert change(path)
-    assert change(path, *(one.format(table) for table in ("kv_pins", "jobs", "files") for one in renamed))
+    assert change(path, *(one.format(table) for table in ("kv_written", "jobs", "files") for one in renamed))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_schema_that_sqlite_has_written_otherwise_is_the_same(path: Path) -> N
     [
         "DROP TRIGGER answers_size_insert",
         "DROP INDEX places_document",
-        "ALTER TABLE kv_nodes DROP COLUMN owner",
+        "ALTER TABLE kv_nodes DROP COLUMN inode",
         "ALTER TABLE jobs RENAME COLUMN kind TO kinf",
     ],
 )
@@ -71,6 +71,21 @@ def test_a_home_with_tables_that_are_used_no_more_opens_without_them(path: Path)
             PRAGMA application_id = 1886085681""")
     with closing(open_ledger(path)) as ledger:
         assert (has_schema(ledger), ledger.get(LACKING)) == (True, "1")  # something had no room
+
+
+def test_what_was_being_written_when_it_was_upgraded_is_no_node(path: Path) -> None:
+    path.unlink()
+    with closing(sqlite3.connect(path, isolation_level=None)) as rows:
+        for number in range(OLDEST, 30):
+            migrate_to(rows, number)
+        rows.create_function("is_current", 1, lambda _: True)
+        for state in (b"complete", b"reserved", b"deleting"):
+            sql = """INSERT INTO kv_nodes (key, parent, path, depth, ids, bytes, seconds, created, last_used, state)
+                     VALUES (?, x'', x'', 1, x'', 1, 1, 1, 1, ?)"""
+            rows.execute(sql, (state, state.decode()))
+        rows.execute("PRAGMA application_id = 1886085681")
+    with closing(open_ledger(path)) as ledger:
+        assert (has_schema(ledger), KvIndex(ledger).all_keys()) == (True, [b"complete"])
 
 
 def test_a_ledger_from_before_the_first_release_is_refused_and_left_as_it_is(path: Path) -> None:

@@ -153,12 +153,11 @@ class Way:
         kept = KvBinding(self.store, root, model) if self.store else None
         if self.cost is None:
             free_memory()
-        with ExitStack() as held:
-            with spent() as taken:
-                read = prefill(PromptReader(model, kept), asked.segments, Trace(), held)
-                next(model.decode(read.cache, QUESTION, 1))
-            if kept:
-                keep(kept, asked.segments, self._timed(read, asked))
+        with spent() as taken:
+            read = prefill(PromptReader(model, kept), asked.segments, Trace())
+            next(model.decode(read.cache, QUESTION, 1))
+        if kept:
+            keep(kept, asked.segments, self._timed(read, asked))
         shared, tokens = not model.kv_adapter, sum(map(len, asked.segments))
         extra = self.cost.first_token(asked.segments, read.reused, shared=shared) if self.cost else 0.0
         size = self.store.stats().bytes if self.store else 0
@@ -348,13 +347,11 @@ def opened(folder: Path, budget: int, model: Mlx, clock: list[float]) -> Iterato
     """Open a KV store under a budget whose time is that of the stream."""
     folder.mkdir(parents=True, exist_ok=True)
     with closing(open_ledger(folder / "ledger.db", create=True)) as ledger:
-        store = KvStore(
+        yield KvStore(
             ledger, folder / "kv", budget=budget, daily=PLENTY, score=scores(HALF_LIFE_S)["value"],
             sub_step=model.sub_step,
             now=lambda: BEGUN + clock[0],
         )  # fmt: skip
-        with closing(store):
-            yield store
 
 
 def streams(given: Namespace, scratch: Path) -> Iterator[dict[str, Any]]:

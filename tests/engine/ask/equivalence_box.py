@@ -3,7 +3,6 @@
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -54,18 +53,15 @@ class Box:
 
     def close(self) -> None:
         """Close it."""
-        self.store.close()
         self.ledger.close()
 
     def read(self, segments: Sequence[Ids], *, kept: bool = True) -> tuple[Prefilled, Logits]:
         """Read a prompt through the store and keep what was computed; returns the logits behind its last segment."""
-        held = ExitStack()
         store = KvBinding(self.store, ROOT, self.model)
-        with held:
-            read = prefill(PromptReader(self.model, store), segments[:-1], Trace(), held)
-            found = self.model.logits(read.cache, segments[-1])
-            if kept:
-                keep(store, segments[:-1], read)
+        read = prefill(PromptReader(self.model, store), segments[:-1], Trace())
+        found = self.model.logits(read.cache, segments[-1])
+        if kept:
+            keep(store, segments[:-1], read)
         return read, found
 
     def files(self) -> list[Path]:
@@ -75,7 +71,7 @@ class Box:
 
 def cold(model: Mlx, segments: Sequence[Ids]) -> Logits:
     """Read a prompt without any store; returns the logits behind its last segment."""
-    read = prefill(PromptReader(model), segments[:-1], Trace(), ExitStack())
+    read = prefill(PromptReader(model), segments[:-1], Trace())
     return model.logits(read.cache, segments[-1])
 
 
@@ -98,8 +94,8 @@ def decoded(model: Mlx, cache: Any, last: Ids, steps: int = 64) -> tuple[Logits,
 def decode_after_computed_and_loaded(box: Box, segments: Sequence[Ids]) -> tuple[list[int], tuple[int, ...]]:
     """Assert that 64 decoding steps give equal logits after both prefixes; return the tokens and what was loaded."""
     model = box.model
-    computed = prefill(PromptReader(model), segments[:-1], Trace(), ExitStack())
-    loaded = prefill(PromptReader(model, KvBinding(box.store, ROOT, model)), segments[:-1], Trace(), ExitStack())
+    computed = prefill(PromptReader(model), segments[:-1], Trace())
+    loaded = prefill(PromptReader(model, KvBinding(box.store, ROOT, model)), segments[:-1], Trace())
     logits, tokens = decoded(model, computed.cache, segments[-1])
     others, again = decoded(model, loaded.cache, segments[-1])
     assert np.array_equal(logits, others)

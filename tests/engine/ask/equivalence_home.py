@@ -11,6 +11,7 @@ from typing import Any
 from store.database import Ledger, open_ledger
 from store.home import Home, size_on_disk
 from store.kv_files import root_of
+from store.kv_index import KvFolder
 from store.kv_store import KvStore, scores
 from tests.store.kv_kit import HALF_LIFE_S, PLENTY, run_python
 
@@ -44,7 +45,6 @@ def open_store(folder: Path) -> Iterator[tuple[Ledger, KvStore]]:
     )
     store.collect()
     yield ledger, store
-    store.close()
     ledger.close()
 
 
@@ -60,9 +60,9 @@ def wrong_with(folder: Path) -> str:
 
 
 def unfinished(folder: Path) -> list[str]:
-    """Return the states of the nodes that somebody left on their way."""
+    """Return the kinds of files that somebody left without a row."""
     ledger = open_ledger(home_in(folder).ledger, create=True)  # somebody may have died before it was there
-    found = [row[0] for row in ledger.rows.execute("SELECT state FROM kv_nodes WHERE state != 'complete'")]
+    found = [path.suffix for path in KvFolder(ledger, home_in(folder).kv).orphans()]
     ledger.close()
     return found
 

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -51,7 +51,7 @@ def prepare(folder: Path) -> None:
     make(folder / "model", KINDS["llama"])
     model, rows = _model(folder), []
     for *before, last in prompts():
-        read = prefill(PromptReader(model), before, Trace(), ExitStack())
+        read = prefill(PromptReader(model), before, Trace())
         rows.append(model.logits(read.cache, last))
     np.save(folder / "cold.npy", np.array(rows))
 
@@ -102,11 +102,10 @@ def _ask(folder: Path, order: Order) -> None:
         for _ in range(order.count):
             number = rng.randrange(PROMPTS)
             *before, last = prompts()[number]
-            with ExitStack() as held:
-                read = prefill(PromptReader(model, kept), before, Trace(), held)
-                found = model.logits(read.cache, last)
-                with keeping.counted():
-                    keep(kept, before, read)
+            read = prefill(PromptReader(model, kept), before, Trace())
+            found = model.logits(read.cache, last)
+            with keeping.counted():
+                keep(kept, before, read)
             _say(prompt=number, reused=sum(read.reused), same=bool(np.array_equal(found, cold[number])))
 
 

@@ -94,9 +94,9 @@ def test_segments_are_stored_and_cached_the_next_time(model: Mlx, box: Box) -> N
 
 def test_prefetched_segments_give_the_same_logits_as_a_cold_prefill(model: Mlx, box: Box) -> None:
     run(model, box)
-    with box.store.match(ROOT, (SYSTEM, A)) as match:
-        assert len(match.nodes) == 2
-        cache = model.restore([box.store.path_of(node) for node in match.nodes])
+    match = box.store.match(ROOT, (SYSTEM, A))
+    assert len(match.nodes) == 2
+    cache = model.restore([box.store.path_of(node) for node in match.nodes])
     cold = model.begin()
     for ids in (SYSTEM, A):
         model.prefill(cold, ids)
@@ -145,8 +145,8 @@ def test_a_prefetched_node_that_was_never_used_is_replaced(model: Mlx, box: Box)
 def test_a_node_that_was_used_since_planning_is_not_evicted(model: Mlx, box: Box) -> None:
     run(model, box, SEGMENTS)
     (old,) = [one for one in box.store.index.unused("prefetch") if one.key == key_of(ROOT, (SYSTEM, A))]
-    with box.store.match(ROOT, (SYSTEM, A)) as match:
-        box.store.record_use(match, 1.0)
+    match = box.store.match(ROOT, (SYSTEM, A))
+    box.store.record_use(match, 1.0)
     box.store.budget.shrink(box.store.budget.bytes - box.store.budget.free())
     instead = structs.replace(segment(SYSTEM, A[::-1], size=old.bytes), instead=(old,))
     assert states(run(model, box, [instead])) == ["no space"]
@@ -170,7 +170,7 @@ def test_an_interrupted_segment_leaves_those_before_it_and_no_file_of_its_own(mo
     with pytest.raises(SystemExit):
         next(steps)
     assert len(box.files()) == 1
-    assert box.states() == ["complete"]
+    assert box.count() == 1
     assert states(run(model, box)) == ["cached", "done", "done"]
 
 
@@ -179,8 +179,8 @@ def test_a_damaged_prefix_is_prefilled_again(model: Mlx, box: Box) -> None:
     path = box.path_of(SYSTEM)
     path.write_bytes(path.read_bytes()[:-8])
     assert states(run(model, box, SEGMENTS[1:2])) == ["done"]
-    with box.store.match(ROOT, (SYSTEM, A)) as match:
-        assert len(match.nodes) == 2
+    match = box.store.match(ROOT, (SYSTEM, A))
+    assert len(match.nodes) == 2
 
 
 def test_counted_operations_are_those_of_the_products_that_a_model_computes(model: Mlx) -> None:

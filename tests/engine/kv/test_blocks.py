@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
@@ -52,11 +51,10 @@ def test_64_steps_behind_loaded_blocks_are_those_behind_computed_ones(box: Box) 
     turned = [system, *second, *first, last]  # another order, another subset
     read, _ = through(box, turned)
     assert read.reused == tuple(map(len, turned[:-1]))
-    fresh = blocks.read(PromptReader(box.model, None, movable(box.model), links=0), turned[:-1], Trace(), ExitStack())
+    fresh = blocks.read(PromptReader(box.model, None, movable(box.model), links=0), turned[:-1], Trace())
     one, tokens = decoded(box.model, fresh.cache, last)
-    with ExitStack() as held:
-        kept = PromptReader(box.model, KvBinding(box.store, ROOT, box.model), movable(box.model), links=0)
-        other, again = decoded(box.model, blocks.read(kept, turned[:-1], Trace(), held).cache, last)
+    kept = PromptReader(box.model, KvBinding(box.store, ROOT, box.model), movable(box.model), links=0)
+    other, again = decoded(box.model, blocks.read(kept, turned[:-1], Trace()).cache, last)
     assert np.array_equal(one, other)
     assert tokens == again
     if box.model.name != "nano":
@@ -97,7 +95,7 @@ def test_a_block_does_not_depend_on_its_place_or_its_neighbours(model: Mlx) -> N
     ropes = movable(model)
 
     def values(before: list[Ids], block: Ids) -> list[list[float]]:
-        read = blocks.read(PromptReader(model, None, ropes, links=0), [system, *before, block], Trace(), ExitStack())
+        read = blocks.read(PromptReader(model, None, ropes, links=0), [system, *before, block], Trace())
         start = len(system) + sum(map(len, before))
         taken = take(read.cache, start, start + len(block))
         return [np.array(one).ravel().tolist() for name, one in taken.items() if name.endswith("v")]
@@ -108,8 +106,7 @@ def test_a_block_does_not_depend_on_its_place_or_its_neighbours(model: Mlx) -> N
 def test_a_block_read_beforehand_behind_the_system_segment_is_loaded(box: Box) -> None:
     segments = drawn(box.model, 40, 3, 100, 10)
     system, block, kept = segments[0], segments[2], KvBinding(box.store, ROOT, box.model)
-    with ExitStack() as held:
-        assert keep(kept, (system, block), prefill(PromptReader(box.model, kept), (system, block), Trace(), held)) == 2
+    assert keep(kept, (system, block), prefill(PromptReader(box.model, kept), (system, block), Trace())) == 2
     read, found = through(box, segments)
     assert read.reused == (40, 0, 100)
     assert np.array_equal(found, without(box.model, segments))
@@ -118,9 +115,9 @@ def test_a_block_read_beforehand_behind_the_system_segment_is_loaded(box: Box) -
 def test_the_first_tokens_of_a_block_are_computed_behind_all_before_them(box: Box) -> None:
     """All of a block that is no longer than that is what prefix mode computes, and is not stored."""
     segments = drawn(box.model, 30, 16, 50, 10)
-    before = prefill(PromptReader(box.model), segments[:2], Trace(), ExitStack()).cache
+    before = prefill(PromptReader(box.model), segments[:2], Trace()).cache
     reading = PromptReader(box.model, None, movable(box.model), links=16)
-    own, usual = blocks.read(reading, segments[:2], Trace(), ExitStack()).cache, take(before, 0, 46)
+    own, usual = blocks.read(reading, segments[:2], Trace()).cache, take(before, 0, 46)
     assert all(np.array_equal(np.array(one), np.array(usual[name])) for name, one in take(own, 0, 46).items())
     through(box, segments, links=16)
     assert len(box.files()) == 2

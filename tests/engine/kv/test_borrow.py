@@ -3,7 +3,7 @@
 import re
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
@@ -56,8 +56,8 @@ class Desktop:
 
     def files(self) -> list[Path]:
         """Return the files of the path, in order."""
-        with self.box.store.match(self.root, prompt(self.box.model)[:-1]) as match:
-            return [self.box.store.path_of(node) for node in match.nodes]
+        match = self.box.store.match(self.root, prompt(self.box.model)[:-1])
+        return [self.box.store.path_of(node) for node in match.nodes]
 
     def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
         """Return the sizes of what is there."""
@@ -110,10 +110,11 @@ def asked(
         costs.record_prefill(position, position + 100, 1.0)
     exact = desktop.root if is_rounded else None
     binding = KvBinding(laptop.store, root, laptop.model, costs, planner, remote=remote, exact=exact)
-    with ExitStack() as held:
-        held.callback(remote.cancel)
-        read = prefill(PromptReader(laptop.model, binding), segments, trace, held)
+    try:
+        read = prefill(PromptReader(laptop.model, binding), segments, trace)
         keep(binding, segments, read)
+    finally:
+        remote.cancel()
     return read, next((step.note for step in trace.steps if step.name == "remote"), "")
 
 
@@ -126,7 +127,7 @@ def equal(laptop: Box, read: Prefilled) -> bool:
 
 def computed(laptop: Box) -> Any:
     """Return a cache of the prompt of which nothing was loaded or fetched."""
-    return prefill(PromptReader(laptop.model), prompt(laptop.model)[:-1], Trace(), ExitStack()).cache
+    return prefill(PromptReader(laptop.model), prompt(laptop.model)[:-1], Trace()).cache
 
 
 def test_what_the_desktop_has_prefilled_is_fetched_and_stored(laptop: Box, desktop: Desktop) -> None:
@@ -318,11 +319,10 @@ def in_blocks(
         costs.record_prefill(position, position + 100, 1.0)
     remote = Remote(source, is_rounded=root != ROOT) if source else None
     binding = KvBinding(laptop.store, root, laptop.model, costs, remote=remote, exact=ROOT)
-    with ExitStack() as held:
-        reader = PromptReader(laptop.model, binding, movable(laptop.model))
-        read = blocks.read(reader, segments[:-1], trace or Trace(), held)
-        found = laptop.model.logits(read.cache, segments[-1])
-        read.keep()
+    reader = PromptReader(laptop.model, binding, movable(laptop.model))
+    read = blocks.read(reader, segments[:-1], trace or Trace())
+    found = laptop.model.logits(read.cache, segments[-1])
+    read.keep()
     return read.reused, found
 
 

@@ -4,7 +4,7 @@ import errno
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -85,8 +85,7 @@ def restored(
     """Prefill a prompt with its plan; `before` is called before each step that the model computes."""
     reader, trace = replace(box.model, yield_point=cast("Callable[[], None]", before)), Trace()
     binding = KvBinding(box.store, ROOT, reader, MeasuredCosts(box.ledger, "root"), planner, read_at)
-    with ExitStack() as held:
-        return prefill(PromptReader(reader, binding), segments[:-1], trace, held), trace
+    return prefill(PromptReader(reader, binding), segments[:-1], trace), trace
 
 
 def logits(box: Box, read: Prefilled, segments: Sequence[Ids]) -> Logits:
@@ -94,7 +93,7 @@ def logits(box: Box, read: Prefilled, segments: Sequence[Ids]) -> Logits:
 
 
 def computed(box: Box, segments: Sequence[Ids]) -> Logits:
-    return logits(box, prefill(PromptReader(box.model), segments[:-1], Trace(), ExitStack()), segments)
+    return logits(box, prefill(PromptReader(box.model), segments[:-1], Trace()), segments)
 
 
 @pytest.mark.parametrize("units", [0, 3, 6, *slow_only(1, 2, 4, 5)])
@@ -143,8 +142,7 @@ def test_after_a_read_error_the_rest_is_computed(box: Box) -> None:
 
 def test_a_damaged_file_is_computed_and_removed(box: Box) -> None:
     segments = prompt(box.model)
-    with ExitStack() as held:  # damaged after the match
-        path = box.store.path_of(held.enter_context(box.store.match(ROOT, segments[:-1])).nodes[-1])
+    path = box.store.path_of(box.store.match(ROOT, segments[:-1]).nodes[-1])  # damaged after the match
 
     def truncated(descriptor: int, buffers: Sequence[memoryview], at: int) -> int:
         if os.fstat(descriptor).st_ino == path.stat().st_ino:
@@ -181,11 +179,10 @@ def test_a_load_that_never_came_is_learnt_as_slow(box: Box, monkeypatch: pytest.
     binding = KvBinding(box.store, ROOT, box.model, costs, load, reads)
     try:
         for _ in range(2):
-            with ExitStack() as held:
-                prefill(PromptReader(box.model, binding), prompt(box.model)[:-1], Trace(), held)
+            prefill(PromptReader(box.model, binding), prompt(box.model)[:-1], Trace())
     finally:
         reads.free.set()
-    sizes = [entry.node.bytes for entry in KvIndex(box.ledger).entries()]
+    sizes = [node.bytes for node in KvIndex(box.ledger).nodes()]
     assert (costs.costs.load_s(len(sizes), sum(sizes)) or 0) > 0.5  # it was waited for a second each time
 
 
@@ -214,9 +211,8 @@ def test_pure_plans_give_the_logits_of_computing(box: Box, planner: Planner, reu
 def test_what_is_computed_again_is_not_stored_again(box: Box) -> None:
     segments, before = prompt(box.model), [path.stat().st_mtime_ns for path in box.files()]
     binding = KvBinding(box.store, ROOT, box.model, MeasuredCosts(box.ledger, "root"), compute)
-    with ExitStack() as held:
-        read = prefill(PromptReader(box.model, binding), segments[:-1], Trace(), held)
-        assert keep(binding, segments[:-1], read) == 0
+    read = prefill(PromptReader(box.model, binding), segments[:-1], Trace())
+    assert keep(binding, segments[:-1], read) == 0
     assert [path.stat().st_mtime_ns for path in box.files()] == before
 
 
@@ -232,14 +228,12 @@ def test_loads_and_prefill_are_learnt(box: Box) -> None:
     costs = MeasuredCosts(box.ledger, "root")
     binding = KvBinding(box.store, ROOT, box.model, costs)
     for _ in range(3):
-        with ExitStack() as held:
-            read = prefill(PromptReader(box.model, binding), prompt(box.model)[:-1], Trace(), held)
-            keep(binding, prompt(box.model)[:-1], read)
+        read = prefill(PromptReader(box.model, binding), prompt(box.model)[:-1], Trace())
+        keep(binding, prompt(box.model)[:-1], read)
     kept = MeasuredCosts(box.ledger, "root").costs
     assert kept.load_s(4, 1_000_000) is not None
     other = [some(box.model, 50 + number, 100) for number in range(4)]
-    with ExitStack() as held:
-        prefill(PromptReader(box.model, binding), other, Trace(), held)
+    prefill(PromptReader(box.model, binding), other, Trace())
     assert costs.costs.prefill_s(0, 100) is not None
 
 

@@ -1,7 +1,6 @@
 """What tests of blocks share: models with ropes of all sorts, and prompts read in blocks through a store or without."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,17 +57,16 @@ def loaded(name: str, folder: Path, cache: Path) -> Mlx:
 
 def through(box: Box, segments: Sequence[Ids], *, kept: bool = True, links: int = 0) -> tuple[PrefixCache, Logits]:
     """Read a prompt in blocks through a store and keep what was computed; returns the logits behind it."""
-    with ExitStack() as held:
-        binding = KvBinding(box.store, ROOT, box.model, MeasuredCosts(box.ledger, "root"), load_all)
-        reading = PromptReader(box.model, binding, movable(box.model), links=links)
-        found = read(reading, segments[:-1], Trace(), held)
-        logits = box.model.logits(found.cache, segments[-1])
-        if kept:
-            found.keep()
+    binding = KvBinding(box.store, ROOT, box.model, MeasuredCosts(box.ledger, "root"), load_all)
+    reading = PromptReader(box.model, binding, movable(box.model), links=links)
+    found = read(reading, segments[:-1], Trace())
+    logits = box.model.logits(found.cache, segments[-1])
+    if kept:
+        found.keep()
     return found, logits
 
 
 def without(model: Mlx, segments: Sequence[Ids], *, links: int = 0) -> Logits:
     """Read a prompt in blocks with nothing kept; returns the logits behind it."""
-    found = read(PromptReader(model, None, movable(model), links=links), segments[:-1], Trace(), ExitStack())
+    found = read(PromptReader(model, None, movable(model), links=links), segments[:-1], Trace())
     return model.logits(found.cache, segments[-1])

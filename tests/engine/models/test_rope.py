@@ -1,6 +1,5 @@
 """Keys at another place: as the model's own rope would have made them there, and refused where that cannot be."""
 
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +51,7 @@ def test_moved_keys_are_those_that_the_first_layer_makes_at_the_other_place(mode
     plain = model.begin()
     for ids in segments:
         model.prefill(plain, ids)
-    read = blocks.read(PromptReader(model, None, movable(model)), segments, Trace(), ExitStack())
+    read = blocks.read(PromptReader(model, None, movable(model)), segments, Trace())
     keys, values, *_ = (np.array(one) for one in take(plain, 0, 193).values())
     moved, same, *_ = (np.array(one) for one in take(read.cache, 0, 193).values())
     assert np.abs(moved - keys).max() < 1e-5 * max(1.0, np.abs(keys).max())
