@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 from engine.kv.costs import Costs, Loader, Unit
-from engine.kv.costs import load as load_all
 from engine.kv.restore import LEAST_S, KvBinding, Prefilled, PromptReader, fetch, keep, offered, prefill, said
 from engine.models.kv_cache import Ropes, array, extend, rotated, take, tensor, unpack
 from engine.models.kv_read import Arrays, RangeReader, UnreadableCache
@@ -145,12 +144,12 @@ class _Blocks:
 
     def _divided(self, kept: KvBinding, wanted: Sequence[Ids], sources: Sequence[_Source]) -> dict[Ids, BlockPart]:
         """Compute what is nowhere, and from the front of `sources`, while a thread gets them from the back."""
-        plan = (kept.planner if kept.costs else load_all)([one.unit for one in sources])
+        way = kept.planner([one.unit for one in sources]) if kept.costs else "load"
         with ExitStack() as stack:
             until = time.perf_counter() + max(LEAST_S, sum(one.unit.compute_s for one in sources))
-            reader = self._reader(kept, sources, stack) if plan.way != "compute" else None
+            reader = self._reader(kept, sources, stack) if way != "compute" else None
             if reader is None:
-                sources = [one for one in sources if one.header and plan.way != "compute"]
+                sources = [one for one in sources if one.header and way != "compute"]
             places = {one.ids: place for place, one in enumerate(one for one in sources if one.node)}
             fetched = dict[Ids, FetchedNode]()
 
@@ -163,7 +162,7 @@ class _Blocks:
 
             units, failures = [one.unit for one in sources], (UnreadableCache, RemoteMiss)
             cancel = kept.remote.cancel if kept.remote else lambda: None
-            waits = plan.way == "load" and not any(one.header for one in sources)  # never for a slow machine
+            waits = way == "load" and not any(one.header for one in sources)  # never for a slow machine
             with Loader(units, get, failures, cancel, until, waits) as loader:
                 there = {one.ids for one in sources}
                 parts = {ids: self._computed(ids) for ids in wanted if ids not in there}

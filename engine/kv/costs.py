@@ -210,34 +210,23 @@ class Unit:
     load_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class LoadPlan:
-    """Whether to load, to compute or to do both until they meet, and the seconds expected; None if not known."""
-
-    way: Way
-    seconds: float | None
+Planner = Callable[[Sequence[Unit]], Way]  # whether to load, to compute or to do both until they meet
 
 
-Planner = Callable[[Sequence[Unit]], LoadPlan]
+def loading_s(units: Sequence[Unit]) -> float | None:
+    """Return the seconds of loading all units; None if they are not known."""
+    known = [unit.load_s for unit in units if unit.load_s is not None]
+    return sum(known) if len(known) == len(units) else None
 
 
-def load(units: Sequence[Unit]) -> LoadPlan:
-    """Load everything."""
-    return LoadPlan("load", loading_s(units))
+def computing_s(units: Sequence[Unit]) -> float:
+    """Return the seconds of computing all units."""
+    return sum(unit.compute_s for unit in units)
 
 
-def compute(units: Sequence[Unit]) -> LoadPlan:
-    """Compute everything."""
-    return LoadPlan("compute", sum(unit.compute_s for unit in units))
-
-
-def overlap(units: Sequence[Unit]) -> LoadPlan:
-    """Compute from the front while a thread loads from the back, up to where both meet (Cake)."""
-    if loading_s(units) is None:
-        return LoadPlan("overlap", None)
-    fronts = (sum(unit.compute_s for unit in units[:computed]) for computed in range(len(units) + 1))
-    backs = (loading_s(units[computed:]) or 0.0 for computed in range(len(units) + 1))
-    return LoadPlan("overlap", min(map(max, fronts, backs)))
+def overlap_s(units: Sequence[Unit]) -> float:
+    """Return the seconds of computing from the front while a thread loads from the back, until both meet (Cake)."""
+    return min(max(computing_s(units[:at]), loading_s(units[at:]) or 0.0) for at in range(len(units) + 1))
 
 
 _CLEAR = 1.05  # one way alone may take this many times as long as both at once
@@ -245,20 +234,14 @@ _NOTHING_S = 0.02  # which nobody notices
 _NOTHING = 4 << 20  # bytes that any local disk reads in about that time: loaded where nothing was measured yet
 
 
-def auto(units: Sequence[Unit]) -> LoadPlan:
+def auto(units: Sequence[Unit]) -> Way:
     """Take the faster way alone unless both at once gain more than a twentieth."""
-    t_l, t_c, both = loading_s(units), sum(unit.compute_s for unit in units), overlap(units)
+    t_l, t_c = loading_s(units), computing_s(units)
     if t_l is None:
-        return both if sum(unit.size for unit in units) > _NOTHING else load(units)
-    if min(t_l, t_c) <= max((both.seconds or 0.0) * _CLEAR, _NOTHING_S):
-        return load(units) if t_l <= t_c else compute(units)
-    return both
-
-
-def loading_s(units: Sequence[Unit]) -> float | None:
-    """Return the seconds of loading all units; None if they are not known."""
-    known = [unit.load_s for unit in units if unit.load_s is not None]
-    return sum(known) if len(known) == len(units) else None
+        return "overlap" if sum(unit.size for unit in units) > _NOTHING else "load"
+    if min(t_l, t_c) <= max(overlap_s(units) * _CLEAR, _NOTHING_S):
+        return "load" if t_l <= t_c else "compute"
+    return "overlap"
 
 
 _JOIN_S = 0.1  # for a read that is not needed any more; the thread ends by itself after it

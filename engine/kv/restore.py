@@ -15,9 +15,7 @@ from itertools import accumulate, groupby, pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.kv.costs import Costs, Loader, LoadPlan, MeasuredCosts, Planner, Unit, auto
-from engine.kv.costs import compute as compute_all
-from engine.kv.costs import load as load_all
+from engine.kv.costs import Costs, Loader, MeasuredCosts, Planner, Unit, Way, auto, computing_s, loading_s, overlap_s
 from engine.models.kv_cache import Ropes, append, join
 from engine.models.kv_read import ReadAt, UnreadableCache
 from engine.models.types import Ids, LanguageModel
@@ -86,14 +84,14 @@ def restore(kept: KvBinding, match: Match, trace: Trace) -> Prefilled:
     """Return a cache of the matched tokens, of none where they could not be loaded."""
     if not match.found:
         return Prefilled(kept.model.begin())
-    (spans, plan), begun = _planned(kept, match, trace), time.perf_counter()
+    (spans, way), begun = _planned(kept, match, trace), time.perf_counter()
     with trace.step("load") as step:
         try:
-            found = _carried_out(kept, match, spans, plan)
+            found = _carried_out(kept, match, spans, way)
         except UnreadableCache:
             found = Prefilled(kept.model.begin(), suspects=tuple(match.found))
         loaded = sum(found.reused)
-        why = ", computing is sooner" if plan.way == "compute" else ", it did not come in time"
+        why = ", computing is sooner" if way == "compute" else ", it did not come in time"
         step.note = f"{loaded} tokens" if loaded else "nothing" + (why if found.present and not found.suspects else "")
         step.note += f", {left} computed meanwhile" if loaded and (left := match.tokens - loaded) else ""
     if found.present and trace.asked:
@@ -101,21 +99,19 @@ def restore(kept: KvBinding, match: Match, trace: Trace) -> Prefilled:
     return found
 
 
-def _planned(kept: KvBinding, match: Match, trace: Trace) -> tuple[list[_Span], LoadPlan]:
+def _planned(kept: KvBinding, match: Match, trace: Trace) -> tuple[list[_Span], Way]:
     spans = list(_spans(kept, match, kept.costs.costs if kept.costs else Costs()))
     units = [span.unit for span in spans]
     if kept.costs is None:
-        return spans, load_all(units)
+        return spans, "load"
     with trace.step("plan") as step:
-        plan = kept.planner(units)
-        if plan.way not in ("load", "compute") and not kept.model.reads_ranges:
-            plan = min(load_all(units), compute_all(units), key=lambda one: one.seconds or 0.0)
-        loading, computing = load_all(units).seconds, sum(unit.compute_s for unit in units)
+        way, loading, computing = kept.planner(units), loading_s(units), computing_s(units)
+        if way == "overlap" and not kept.model.reads_ranges:
+            way = "load" if (loading or 0.0) <= computing else "compute"
         expected = "not measured yet" if loading is None else f"{loading * 1000:.0f} ms"
-        both_s = None if plan.way in ("load", "compute") else plan.seconds
-        both = "" if both_s is None else f", both {both_s * 1000:.0f} ms"
-        step.note = f"{plan.way} (loading: {expected}, computing: {computing * 1000:.0f} ms{both})"
-    return spans, plan
+        both = f", both {overlap_s(units) * 1000:.0f} ms" if way == "overlap" and loading is not None else ""
+        step.note = f"{way} (loading: {expected}, computing: {computing * 1000:.0f} ms{both})"
+    return spans, way
 
 
 def _spans(kept: KvBinding, match: Match, costs: Costs) -> Iterator[_Span]:
@@ -131,13 +127,13 @@ def _spans(kept: KvBinding, match: Match, costs: Costs) -> Iterator[_Span]:
             position += count
 
 
-def _carried_out(kept: KvBinding, match: Match, spans: Sequence[_Span], plan: LoadPlan) -> Prefilled:
+def _carried_out(kept: KvBinding, match: Match, spans: Sequence[_Span], way: Way) -> Prefilled:
     lengths, costs, begun = match.lengths, kept.costs, time.perf_counter()
-    if plan.way == "compute":
+    if way == "compute":
         return Prefilled(kept.model.begin(), (0,) * len(lengths), (0,) * len(lengths), match.nodes)
     paths = [kept.store.path_of(node) for node in match.found]
     if costs and kept.model.reads_ranges:
-        return _divided(kept, costs, match, spans, paths, by_file=plan.way == "load")
+        return _divided(kept, costs, match, spans, paths, by_file=way == "load")
     cache = kept.model.restore(paths, match.shared)
     if costs:
         size = sum(node.bytes * count // len(node.ids) for node, count in zip(match.found, lengths, strict=True))
@@ -151,7 +147,7 @@ def _divided(
     """Compute the first parts while a thread loads the last ones; if all are loaded, a part is a whole file."""
     parts = [list(found) for _, found in groupby(spans, lambda span: span.file if by_file else span)]
     cache, begun = kept.model.begin(), time.perf_counter()
-    until = begun + max(LEAST_S, sum(span.unit.compute_s for span in spans))
+    until = begun + max(LEAST_S, computing_s([span.unit for span in spans]))
     with closing(kept.model.ranges(paths, match.shared, kept.read_at)) as reader:
 
         def load(number: int) -> None:
@@ -179,7 +175,7 @@ def _divided(
 
 def _joined(units: Sequence[Unit]) -> Unit:
     tokens, size = sum(unit.tokens for unit in units), sum(unit.size for unit in units)
-    return Unit(tokens, size, sum(unit.compute_s for unit in units), load_all(units).seconds)
+    return Unit(tokens, size, computing_s(units), loading_s(units))
 
 
 def _account(
@@ -188,7 +184,7 @@ def _account(
     """Count the hit and what it saved; a restore that took longer than computing would have is said."""
     if not any(found.reused):
         return
-    worth = sum(span.unit.compute_s for span in spans)
+    worth = computing_s([span.unit for span in spans])
     trace.saved_s = max(0.0, worth - seconds)
     kept.store.record_use(match, worth - seconds, sum(found.reused))
     if seconds > worth:
@@ -290,7 +286,7 @@ def borrow(kept: KvBinding, match: Match, here: Prefilled, segments: Sequence[Id
             list(accumulate(map(len, segments), initial=0)),
         )
         units = [unit for unit in takewhile(bool, offered(remote, costs.costs, headers, starts[first:-1])) if unit]
-        if not units or kept.planner(units).way == "compute":
+        if not units or kept.planner(units) == "compute":
             step.note = "computing is sooner" if units else _NOTHING.get(remote.last_miss, "no answer")
             return here
         begun, measured = time.perf_counter(), costs.costs.prefill_s(0, 1) is not None
@@ -299,7 +295,7 @@ def borrow(kept: KvBinding, match: Match, here: Prefilled, segments: Sequence[Id
         come, taken = [units[number] for number in fetched], time.perf_counter() - begun
         sent, rounding = said(list(fetched.values()))
         if come and trace.asked:
-            saved = sum(unit.compute_s for unit in units) - taken if measured else 0.0
+            saved = computing_s(units) - taken if measured else 0.0
             kept.store.record_fetched(sum(u.tokens for u in come), sent, saved)
             trace.saved_s += max(0.0, saved)
         meanwhile = sum(result.present[first:]) - sum(result.reused[first:])

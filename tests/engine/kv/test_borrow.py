@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from engine.kv import blocks
-from engine.kv.costs import MeasuredCosts, Planner, auto, compute, overlap
+from engine.kv.costs import MeasuredCosts, Planner, Way, auto
 from engine.kv.restore import KvBinding, Prefilled, PromptReader, keep, prefill
 from engine.models.load import load, movable
 from engine.models.mlx import Mlx
@@ -220,8 +220,8 @@ def test_nodes_of_another_shape_are_computed(laptop: Box, desktop: Desktop, tmp_
 
 def test_behind_what_is_computed_again_nothing_is_fetched(laptop: Box, desktop: Desktop) -> None:
     laptop.read([*prompt(laptop.model)[:2], prompt(laptop.model)[-1]])
-    plans = iter((compute, overlap))  # a slow disk here, a fast desktop there
-    read, _ = asked(laptop, desktop, lambda units: next(plans)(units))
+    plans: Iterator[Way] = iter(("compute", "overlap"))  # a slow disk here, a fast desktop there
+    read, _ = asked(laptop, desktop, lambda _: next(plans))
     assert (read.reused, desktop.asked) == ((0, 0, 0, 0), [])
     assert equal(laptop, read)
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from engine.kv.blocks import PrefixCache, read
 from engine.kv.costs import MeasuredCosts
-from engine.kv.costs import load as load_all
 from engine.kv.restore import KvBinding, PromptReader
 from engine.models.load import load, movable
 from engine.models.mlx import Mlx
@@ -57,7 +56,7 @@ def loaded(name: str, folder: Path, cache: Path) -> Mlx:
 
 def through(box: Box, segments: Sequence[Ids], *, kept: bool = True, links: int = 0) -> tuple[PrefixCache, Logits]:
     """Read a prompt in blocks through a store and keep what was computed; returns the logits behind it."""
-    binding = KvBinding(box.store, ROOT, box.model, MeasuredCosts(box.ledger, "root"), load_all)
+    binding = KvBinding(box.store, ROOT, box.model, MeasuredCosts(box.ledger, "root"), lambda _: "load")
     reading = PromptReader(box.model, binding, movable(box.model), links=links)
     found = read(reading, segments[:-1], Trace())
     logits = box.model.logits(found.cache, segments[-1])
