@@ -9,7 +9,7 @@ all ways are bit-identical. A block is stored as a child of the system segment.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -82,20 +82,19 @@ def read(reading: PromptReader, segments: Sequence[Ids], trace: Trace) -> Prefix
             reading.model.prefill(first.cache, links)
         loaded = [len(ids) - reading.links if ids in parts and parts[ids].is_loaded else 0 for ids in blocks]
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(blocks, loaded, strict=True)) + " reused"
-    stored = partial(_keep, kept, system, first, parts, run.suspects, evict=trace.evicts)
+    stored = partial(_keep, kept, system, first, parts, evict=trace.evicts)
     return PrefixCache(first.cache, (*first.reused, *loaded), stored)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Blocks:
-    """The blocks of a prompt behind a system segment of the tensors `base`; mutable. `suspects` could not be read."""
+    """The blocks of a prompt behind a system segment of the tensors `base`."""
 
     model: LanguageModel
     kept: KvBinding | None
     system: Ids
     base: Arrays
     trace: Trace
-    suspects: list[Node] = field(default_factory=list)
 
     def parts(self, wanted: Sequence[Ids]) -> dict[Ids, BlockPart]:
         """Return the parts of all blocks: a thread loads and fetches some while the others are computed."""
@@ -168,9 +167,9 @@ class _Blocks:
                 parts = {ids: self._computed(ids) for ids in wanted if ids not in there}
                 while (number := loader.next()) is not None:
                     parts[sources[number].ids] = self._computed(sources[number].ids)
-            come = sources[loader.back :]
-            self.suspects += [node for node in (loader.failed is not None and sources[loader.failed].node,) if node]
-            return parts | dict(self._come(come, places, reader, fetched))
+            if loader.failed is not None and (node := sources[loader.failed].node):
+                kept.store.folder.remove_damaged(node)
+            return parts | dict(self._come(sources[loader.back :], places, reader, fetched))
 
     def _reader(self, kept: KvBinding, sources: Sequence[_Source], stack: ExitStack) -> RangeReader | None:
         nodes = [one.node for one in sources if one.node]
@@ -180,7 +179,8 @@ class _Blocks:
             paths = [kept.store.path_of(node) for node in nodes]
             return stack.enter_context(closing(kept.model.ranges(paths, None, kept.read_at)))
         except UnreadableCache:
-            self.suspects += nodes
+            for node in nodes:
+                kept.store.folder.check(node)
             return None
 
     def _come(
@@ -206,14 +206,11 @@ class _Blocks:
         return BlockPart(arrays, None, seconds, is_loaded=False)
 
 
-def _keep(
-    kept: KvBinding | None, system: Ids, first: Prefilled, parts: Mapping[Ids, BlockPart], suspects: Sequence[Node],
-    *, evict: bool,
-) -> int:  # fmt: skip
+def _keep(kept: KvBinding | None, system: Ids, first: Prefilled, parts: Mapping[Ids, BlockPart], *, evict: bool) -> int:
     """Store the system segment and the blocks that are not stored yet; returns the number of nodes stored."""
     if kept is None:
         return 0
-    count = keep(kept, (system,), replace(first, suspects=(*first.suspects, *suspects)), evict=evict)
+    count = keep(kept, (system,), first, evict=evict)
     above = kept.store.match(kept.root, (system,)).nodes
     for ids, part in parts.items() if above else ():
         if part.node is None:

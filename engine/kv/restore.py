@@ -56,8 +56,7 @@ class Prefilled:
     """A cache of the first tokens of each segment, `present`, and how many of them were loaded, not computed: `reused`.
 
     The first segments are those of `nodes`. Of those behind, `seconds` are those of computing, and `captured` the
-    arrays to store that cannot be cut from the cache later. `suspects` are nodes that could not be read, to be checked
-    after the answer.
+    arrays to store that cannot be cut from the cache later.
     """
 
     cache: Any
@@ -66,7 +65,6 @@ class Prefilled:
     nodes: tuple[Node, ...] = ()
     seconds: tuple[float, ...] = ()
     captured: tuple[Any, ...] = ()
-    suspects: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +87,12 @@ def restore(kept: KvBinding, match: Match, trace: Trace) -> Prefilled:
         try:
             found = _carried_out(kept, match, spans, way)
         except UnreadableCache:
-            found = Prefilled(kept.model.begin(), suspects=tuple(match.found))
+            found = Prefilled(kept.model.begin())
+            for node in match.found:
+                kept.store.folder.check(node)
         loaded = sum(found.reused)
         why = ", computing is sooner" if way == "compute" else ", it did not come in time"
-        step.note = f"{loaded} tokens" if loaded else "nothing" + (why if found.present and not found.suspects else "")
+        step.note = f"{loaded} tokens" if loaded else "nothing" + why * bool(found.present)
         step.note += f", {left} computed meanwhile" if loaded and (left := match.tokens - loaded) else ""
     if found.present and trace.asked:
         _account(kept, match, spans, found, time.perf_counter() - begun, trace)
@@ -169,8 +169,9 @@ def _divided(
     loaded = [0] * len(match.found)
     for span in back:
         loaded[span.file] += span.unit.tokens
-    suspects = () if loader.failed is None else (match.found[parts[loader.failed][0].file],)
-    return Prefilled(cache, match.lengths, tuple(loaded), match.nodes, suspects=suspects)
+    if loader.failed is not None:
+        kept.store.folder.remove_damaged(match.found[parts[loader.failed][0].file])
+    return Prefilled(cache, match.lengths, tuple(loaded), match.nodes)
 
 
 def _joined(units: Sequence[Unit]) -> Unit:
@@ -229,14 +230,10 @@ def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace) -> Pre
 def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bool = True) -> int:
     """Store the computed segments, each below the one before it; returns how many were stored.
 
-    Without `evict` nothing is evicted for them. Nodes that could not be read are checked first: nothing is stored below
-    one that is damaged.
+    Without `evict` nothing is evicted for them, and nothing is stored below a node that could not be read.
     """
     if kept.costs:
         kept.costs.save()
-    sound = [kept.store.folder.check(node, read_data=True) for node in read.suspects]
-    if read.nodes and not all(sound):
-        return 0
     nodes, at, count = list(read.nodes), sum(map(len, segments[: len(read.nodes)])), 0
     for ids, seconds, captured in zip(segments[len(nodes) :], read.seconds, read.captured, strict=True):
         tensors = kept.model.cut(read.cache, at, at + len(ids), captured)
@@ -265,7 +262,7 @@ def _compute_missing(reading: PromptReader, found: Prefilled, segments: Sequence
     taken = (*found.seconds, *seconds[len(found.nodes) + len(found.seconds) :])
     arrays = (*found.captured, *captured[len(found.nodes) + len(found.captured) :])
     lengths = tuple(map(len, segments))
-    return Prefilled(cache, lengths, tuple(loaded), found.nodes, taken, arrays, found.suspects)
+    return Prefilled(cache, lengths, tuple(loaded), found.nodes, taken, arrays)
 
 
 _TOKEN_S = 0.002  # guessed seconds of computing a token, before any was measured
@@ -350,7 +347,7 @@ def _fetched(
         back = loader.back
     present = (*here.present, *(unit.tokens for unit in units[: len(seconds)]))
     about = (present, (*here.reused, *[0] * len(seconds)), here.nodes, tuple(seconds), tuple(captured))
-    return {number: fetched[number] for number in range(back, len(units))}, Prefilled(here.cache, *about, here.suspects)
+    return {number: fetched[number] for number in range(back, len(units))}, Prefilled(here.cache, *about)
 
 
 def _appended(front: Prefilled, units: Sequence[Unit], fetched: dict[int, FetchedNode], *, measured: bool) -> Prefilled:
@@ -364,4 +361,4 @@ def _appended(front: Prefilled, units: Sequence[Unit], fetched: dict[int, Fetche
     counts = [unit.tokens for unit in come]
     seconds = (*front.seconds, *(unit.compute_s * measured for unit in come))
     both = ((*front.present, *counts), (*front.reused, *counts))
-    return Prefilled(front.cache, *both, front.nodes, seconds, (*front.captured, *captured), front.suspects)
+    return Prefilled(front.cache, *both, front.nodes, seconds, (*front.captured, *captured))
