@@ -151,39 +151,29 @@ def _node(row: Sequence[Any]) -> Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Partial:
-    """A node whose first tokens are those of the next segment: that many, whole sub-steps."""
-
-    node: Node
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
 class Match:
-    """The cached prefix of a prompt; a node that is evicted before it is loaded is a miss."""
+    """The cached prefix of a prompt; `shared` tokens of the last node found, whole sub-steps, if not all of it.
 
-    nodes: tuple[Node, ...]
-    partial: Partial | None
+    A node that is evicted before it is loaded is a miss.
+    """
+
+    found: tuple[Node, ...]
+    shared: int | None = None
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Return the nodes that match as a whole."""
+        return self.found if self.shared is None else self.found[:-1]
 
     @property
     def lengths(self) -> tuple[int, ...]:
         """Return the matched tokens of each node."""
-        return (*(len(node.ids) for node in self.nodes), *([self.partial.tokens] if self.partial else ()))
-
-    @property
-    def shared(self) -> int | None:
-        """Return the matched tokens of the last node if they are a part of it, else None."""
-        return self.partial.tokens if self.partial else None
+        return (*(len(node.ids) for node in self.nodes), *([] if self.shared is None else [self.shared]))
 
     @property
     def tokens(self) -> int:
         """Return the number of tokens that need not be computed."""
         return sum(self.lengths)
-
-    @property
-    def found(self) -> list[Node]:
-        """Return all nodes of the match."""
-        return [*self.nodes, self.partial.node] if self.partial else list(self.nodes)
 
 
 def path_keys(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Key]:
@@ -194,12 +184,11 @@ def path_keys(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Key]:
     return keys
 
 
-def best_partial(index: KvIndex, parent: Key, ids: Sequence[int], sub_step: int) -> Partial | None:
-    """Return the child that shares most tokens with a segment, if any shares a sub-step."""
-    candidates = [
-        Partial(node, shared(node.ids, ids, sub_step)) for node in index.sharing_prefix(parent, ids, sub_step)
-    ]
-    return max(candidates, key=lambda one: (one.tokens, one.node.last_used, one.node.key), default=None)
+def best_partial(index: KvIndex, parent: Key, ids: Sequence[int], sub_step: int) -> tuple[Node, int] | None:
+    """Return the child that shares most tokens with a segment, and how many, if any shares a sub-step."""
+    alike = index.sharing_prefix(parent, ids, sub_step)
+    found = [(node, count) for node in alike if (count := shared(node.ids, ids, sub_step))]
+    return max(found, key=lambda one: (one[1], one[0].last_used, one[0].key), default=None)
 
 
 _STRAYS = (SUFFIX, PARTIAL, ".owner")  # the last of homes of earlier versions

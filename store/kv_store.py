@@ -74,61 +74,6 @@ def _ranked(node: Node, score: Score, now: float) -> tuple[float, float, Key]:
 _SLACK = 16 << 10  # for a file to be written, and once more: the growth of the folder itself
 
 
-class KvBudget:
-    """Evictions within a budget of `bytes`."""
-
-    def __init__(
-        self, kv_folder: KvFolder, budget: int, daily: int, score: Score, now: Callable[[], float],
-        others: Callable[[], int],
-    ) -> None:  # fmt: skip
-        """`daily` are the bytes that may be written on one day (UTC)."""
-        self._folder, self.bytes, self._daily = kv_folder, budget, daily
-        self._score, self._now, self._others = score, now, others
-        self._index = kv_folder.index
-
-    def make_room(self, size: int, parent: Key, evict: bool = True) -> bool:
-        """Evict others, but not its parent, until a node fits, which the only writer is to write; False if refused."""
-        excess = self._excess(size + _SLACK)
-        chosen = self._choose(excess, {parent}) if evict else []
-        in_time = self._index.written(self._now()) + size <= self._daily
-        if not in_time or sum(node.bytes for node in chosen) < excess:
-            return False
-        self._evict(chosen)
-        if chosen and self._excess(size + _SLACK) > 0:
-            return False  # a file could not be removed
-        self._index.write(size, self._now())
-        return True
-
-    def free(self, evicting: int = 0) -> int:
-        """Return the bytes that a node may have now without evicting others, or evicting at most `evicting` bytes."""
-        daily = self._daily - self._index.written(self._now())
-        return max(0, min(-self._excess(_SLACK) + evicting, daily))
-
-    def evict_unused(self, keys: Iterable[Key]) -> None:
-        """Evict those of these nodes that were never used and have no children."""
-        unused = [node.key for node in filter(None, map(self._index.find, keys)) if not node.uses]
-        self._folder.remove([key for key in unused if self._index.below([key]) == {key}])
-
-    def shrink(self, budget: int) -> int:
-        """Set the budget and evict down to it; returns the bytes stored, more only if nothing else may be evicted."""
-        self.bytes = budget
-        while (excess := self._excess(0)) > 0 and (chosen := self._choose(excess)):
-            self._evict(chosen)
-        return budget + excess
-
-    def _excess(self, need: int) -> int:
-        """Return the bytes to evict before `need` more fit beside all that is there; below 0 for none."""
-        return size_on_disk(self._folder.folder) + self._others() + _SLACK + need - self.bytes
-
-    def _choose(self, excess: int, keep: Container[Key] = ()) -> list[Node]:
-        return victims(self._index.nodes(with_ids=False), excess, self._score, self._now(), keep) if excess > 0 else []
-
-    def _evict(self, nodes: list[Node]) -> None:
-        if nodes:
-            self._folder.remove([node.key for node in nodes])
-            self._folder.ledger.set(LACKING, "1")
-
-
 @dataclass(frozen=True, slots=True)
 class Stats:
     """Size and hits of the cache."""
@@ -163,20 +108,20 @@ class KvStore:
         now: Callable[[], float],
         others: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`others` returns the bytes of the rest of the cache folder, which count towards the budget."""
+        """At most `budget` bytes are kept, with `others` of the cache folder, and `daily` are written on one day (UTC)."""
         self._ledger, self.sub_step, self._now = ledger, sub_step, now
-        self.folder = KvFolder(ledger, folder)
-        self.budget = KvBudget(self.folder, budget, daily, score, now, others)
-        self.index = self.folder.index
+        self.folder, self.budget, self._daily = KvFolder(ledger, folder), budget, daily
+        self._score, self._others, self.index = score, others, self.folder.index
 
     def match(self, root: TreeRoot, segments: Sequence[Sequence[int]]) -> Match:
         """Find the cached prefix of a prompt; damaged nodes on the way are removed."""
         keys = path_keys(root, segments)
         while True:
             nodes = tuple(node for node in takewhile(bool, map(self.index.find, keys[1:])) if node)
-            rest = segments[len(nodes) :]
-            last = best_partial(self.index, keys[len(nodes)], rest[0], self.sub_step) if rest else None
-            if self._is_intact(match := Match(nodes, last), segments):
+            match, rest = Match(nodes), segments[len(nodes) :]
+            if rest and (lender := best_partial(self.index, keys[len(nodes)], rest[0], self.sub_step)):
+                match = Match((*nodes, lender[0]), lender[1])
+            if self._is_intact(match, segments):
                 return match
 
     def record_use(self, match: Match, seconds_saved: float, loaded: int | None = None) -> None:
@@ -221,7 +166,7 @@ class KvStore:
             stored = None  # full or failing disk: the segment is computed again
         if stored is None:
             self._ledger.set(LACKING, "1")
-        self.budget.shrink(self.budget.bytes)
+        self.shrink(self.budget)
         return stored
 
     def path_of(self, node: Node) -> Path:
@@ -249,7 +194,7 @@ class KvStore:
     def collect(self) -> int:
         """Clean up after processes that died, and evict down to the budget; returns the bytes stored."""
         self.folder.collect()
-        return self.budget.shrink(self.budget.bytes)
+        return self.shrink(self.budget)
 
     def stats(self) -> Stats:
         """Return size and hits of the cache."""
@@ -257,12 +202,52 @@ class KvStore:
         counted = (index.counted("hit"), index.counted("fetched"))
         return Stats(held.count, held.bytes, *counted, index.written(self._now()))
 
+    def free(self, evicting: int = 0) -> int:
+        """Return the bytes that a node may have now without evicting others, or evicting at most `evicting` bytes."""
+        daily = self._daily - self.index.written(self._now())
+        return max(0, min(-self._excess(_SLACK) + evicting, daily))
+
+    def evict_unused(self, keys: Iterable[Key]) -> None:
+        """Evict those of these nodes that were never used and have no children."""
+        unused = [node.key for node in filter(None, map(self.index.find, keys)) if not node.uses]
+        self.folder.remove([key for key in unused if self.index.below([key]) == {key}])
+
+    def shrink(self, budget: int) -> int:
+        """Set the budget and evict down to it; returns the bytes stored, more only if nothing else may be evicted."""
+        self.budget = budget
+        while (excess := self._excess(0)) > 0 and (chosen := self._choose(excess)):
+            self._evict(chosen)
+        return budget + excess
+
+    def _make_room(self, size: int, parent: Key, evict: bool) -> bool:
+        """Evict others, but not its parent, until a node fits, which the only writer is to write; False if refused."""
+        excess = self._excess(size + _SLACK)
+        chosen = self._choose(excess, {parent}) if evict else []
+        in_time = self.index.written(self._now()) + size <= self._daily
+        if not in_time or sum(node.bytes for node in chosen) < excess:
+            return False
+        self._evict(chosen)
+        if chosen and self._excess(size + _SLACK) > 0:
+            return False  # a file could not be removed
+        self.index.write(size, self._now())
+        return True
+
+    def _excess(self, need: int) -> int:
+        """Return the bytes to evict before `need` more fit beside all that is there; below 0 for none."""
+        return size_on_disk(self.folder.folder) + self._others() + _SLACK + need - self.budget
+
+    def _choose(self, excess: int, keep: Container[Key] = ()) -> list[Node]:
+        return victims(self.index.nodes(with_ids=False), excess, self._score, self._now(), keep) if excess > 0 else []
+
+    def _evict(self, nodes: list[Node]) -> None:
+        if nodes:
+            self.folder.remove([node.key for node in nodes])
+            self._ledger.set(LACKING, "1")
+
     def _is_intact(self, match: Match, segments: Sequence[Sequence[int]]) -> bool:
         """Verify token ids and files, and remove nodes that differ."""
         wrong = [node for node, ids in zip(match.nodes, segments, strict=False) if node.ids != tuple(ids)]
-        original = match.partial.node if match.partial else None
-        if original and child_key(original.parent, original.ids) != original.key:
-            wrong.append(original)
+        wrong += [node for node in match.found[len(match.nodes) :] if child_key(node.parent, node.ids) != node.key]
         for node in wrong:
             self.folder.remove_damaged(node)
         return not wrong and all(self.folder.check(node) for node in match.found)
@@ -271,7 +256,7 @@ class KvStore:
         self, node: Node, root: TreeRoot, header: Header, tensors: Sequence[Tensor], *, evict: bool
     ) -> Node | None:
         """Write a node's file, read it back, and add its row; None, and no file, if the node is refused."""
-        if not (self._ledger.is_current and self.budget.make_room(node.bytes, node.parent, evict)):
+        if not (self._ledger.is_current and self._make_room(node.bytes, node.parent, evict)):
             return None
         path = self.path_of(node)
         with suppress(BadNode, OSError):

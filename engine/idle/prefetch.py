@@ -90,13 +90,13 @@ class PrefetchPlan:
         binding, path = context.binding, segment.path
         if is_cached(binding, path):
             return Outcome("cached")
-        if segment.bytes > binding.store.budget.free(sum(node.bytes for node in segment.instead)):
+        if segment.bytes > binding.store.free(sum(node.bytes for node in segment.instead)):
             return Outcome("no space")
         with context.lock():
             if context.reasker.ledger.generation != self.generation:
                 return Outcome("new mail")  # a chunk that was removed must not be prefilled
             prefilled = prefill(context.reader, path, Trace(asked=False))
-            binding.store.budget.evict_unused([node.key for node in segment.instead])
+            binding.store.evict_unused([node.key for node in segment.instead])
             is_whole = len(prefilled.nodes) + keep(binding, path, prefilled, evict=False) == len(path)
         return Outcome(node=key_of(binding.root, path)) if is_whole else Outcome("no space")
 
@@ -146,7 +146,7 @@ def plan_prefetch(
         unused = [node for node in binding.store.index.unused("prefetch", "blocks") if node.key not in protected]
         return sorted(((ages.get(node.key, inf), node) for node in unused), key=lambda one: one[0])
 
-    chosen = list(make_room(wanted, binding.store.budget.free(), evictable))
+    chosen = list(make_room(wanted, binding.store.free(), evictable))
     if chosen and not is_cached(binding, system):
         chosen.insert(0, segment(system, "system prompt", "shared by every question", 0.0))
     return plan_segments(context, chosen)
@@ -200,7 +200,7 @@ def plan_restores(context: PrefetchContext, entries: Iterable[tuple[CachedAnswer
     cached = binding.store.index.totals()
     mean = cached.bytes / cached.count if cached.count else 0  # of a segment: below it nothing is worth retrieving for
     one_s, one_size = cost_of_token(cached)
-    wanted = entries if binding.store.budget.free() > mean else ()
+    wanted = entries if binding.store.free() > mean else ()
     for entry, times in takewhile(lambda _: not context.is_over(), wanted):
         if not (evidence := context.reasker.evidence(entry)).passages:
             continue

@@ -115,7 +115,7 @@ class _Blocks:
             self.trace.saved_s += max(0.0, saved)
             nodes, away = tuple(one.node for one in come if one.node), [one.unit for one in come if one.header]
             if nodes:
-                self.kept.store.record_use(Match(nodes, None), saved)
+                self.kept.store.record_use(Match(nodes), saved)
             if away:
                 self.kept.store.record_fetched(sum(unit.tokens for unit in away), sent, 0.0 if nodes else saved)
         return parts

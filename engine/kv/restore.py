@@ -222,7 +222,7 @@ def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace) -> Pre
     with trace.step("match") as step:
         match = kept.store.match(kept.root, segments)
         step.note = f"{len(match.nodes)} of {len(segments)} segments"
-        step.note += ", and part of one" if match.partial else ""
+        step.note += ", and part of one" if match.shared else ""
     whole = borrow(kept, match, restore(kept, match, trace), segments, trace)
     return _compute_missing(reading, whole, segments, trace)
 
@@ -274,7 +274,7 @@ _NOTHING = {"": "nothing there", "late": "no answer in time"}
 def borrow(kept: KvBinding, match: Match, here: Prefilled, segments: Sequence[Ids], trace: Trace) -> Prefilled:
     """Return the cache with as many of the next segments as another place has, fetched or computed meanwhile."""
     remote, costs, first = kept.remote, kept.costs, len(match.nodes)
-    complete = not match.partial and here.present == tuple(len(node.ids) for node in match.nodes)
+    complete = match.shared is None and here.present == tuple(len(node.ids) for node in match.nodes)
     if remote is None or costs is None or not complete or not kept.model.reads_ranges:
         return here
     with trace.step("remote") as step:

@@ -341,7 +341,7 @@ def prefill_prompt(
             return
         read(reading, part, trace).keep()
         if len(shorter) == len(part):  # the longer node holds it, too
-            kept.store.budget.evict_unused(path_keys(kept.root, shorter)[-1:])
+            kept.store.evict_unused(path_keys(kept.root, shorter)[-1:])
         shorter = part
 
 

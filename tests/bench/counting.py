@@ -206,9 +206,8 @@ class CountedStore(KvStore):
         """Take over an open store."""
         found = cls.__new__(cls)
         found.__dict__ |= store.__dict__
-        found.per_token, budget = per_token, store.budget
-        others, kv = budget._others, store.folder
-        budget._others = lambda: others() + store.index.totals().bytes - size_on_disk(kv.folder)
+        found.per_token, kv = per_token, store.folder
+        found._others = lambda: store._others() + kv.index.totals().bytes - size_on_disk(kv.folder)
         return found
 
     def keep(

@@ -40,7 +40,7 @@ def lose(kept: Kept) -> None:
 def let_go(kept: Kept) -> None:
     """Let go of two leaves, and of what is no leaf."""
     matches = [kept.store.match(ROOT, path) for path in ([A, B], [C])]
-    kept.store.budget.evict_unused([node.key for match in matches for node in match.nodes])
+    kept.store.evict_unused([node.key for match in matches for node in match.nodes])
 
 
 CHANGES: dict[str, Change] = {"keep": keep, "forget": forget, "lose": lose, "let_go": let_go}

@@ -90,7 +90,7 @@ class Kept:
     def shape(self, *segments: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
         """Return how many nodes match, the ids of the one that lends its beginning, and the tokens in all."""
         match = self.store.match(ROOT, segments)
-        return len(match.nodes), match.partial.node.ids if match.partial else (), match.tokens
+        return len(match.nodes), match.found[-1].ids if match.shared else (), match.tokens
 
     def files(self) -> set[str]:
         """Return the names of the nodes' files, whole or half written."""

@@ -138,7 +138,7 @@ def test_shrinking_evicts_the_lowest_scores_at_once(open_kept: Open) -> None:
     kept = open_kept()
     for segment, seconds in ((A, 5.0), (B, 1.0), (C, 3.0)):
         keep(kept, segment, seconds=seconds)
-    held = kept.store.budget.shrink(ROOM // 2)
+    held = kept.store.shrink(ROOM // 2)
     there = [kept.has(segment) for segment in (A, B, C)]
     assert (there, kept.used() <= held <= ROOM // 2) == ([True, False, False], True)
 
@@ -267,8 +267,8 @@ def _take(kept: Kept, step: str, segments: list[tuple[int, ...]]) -> None:
     elif step == "damage" and node:
         kept.store.path_of(node).write_bytes(b"damaged")
     elif step == "shrink":
-        kept.store.budget.shrink(ROOM // 2)
-        kept.store.budget.shrink(ROOM)
+        kept.store.shrink(ROOM // 2)
+        kept.store.shrink(ROOM)
     elif step == "collect":
         kept.store.collect()
 
@@ -285,11 +285,11 @@ def test_evicting_an_unused_node_deletes_its_file_and_frees_its_bytes(open_kept:
     a, b = keep(kept, A), keep(kept, B)
     assert a
     assert b
-    free = kept.store.budget.free()
-    assert kept.store.budget.free(a.bytes) == free + a.bytes
-    kept.store.budget.evict_unused([a.key, b"nothing"])
+    free = kept.store.free()
+    assert kept.store.free(a.bytes) == free + a.bytes
+    kept.store.evict_unused([a.key, b"nothing"])
     assert (kept.has(A), kept.has(B), len(kept.files())) == (False, True, 1)
-    assert free + a.bytes <= kept.store.budget.free() <= free + a.bytes + 50_000
+    assert free + a.bytes <= kept.store.free() <= free + a.bytes + 50_000
 
 
 def test_used_and_inner_nodes_are_not_evicted_as_unused(open_kept: Open) -> None:
@@ -297,7 +297,7 @@ def test_used_and_inner_nodes_are_not_evicted_as_unused(open_kept: Open) -> None
     nodes = [keep(kept, *path) for path in ((A,), (A, B), (B,), (C,))]
     match = kept.store.match(ROOT, (A, B))
     kept.store.record_use(match, 1.0)
-    kept.store.budget.evict_unused([node.key for node in nodes if node])
+    kept.store.evict_unused([node.key for node in nodes if node])
     assert [kept.has(*path) for path in ((A,), (A, B), (B,), (C,))] == [True, True, False, False]
 
 
@@ -305,7 +305,7 @@ def test_eviction_does_not_raise_the_bytes_that_can_be_written_today(open_kept: 
     kept = open_kept(daily=SIZE + 50_000)
     node = keep(kept, A)
     assert node
-    assert kept.store.budget.free(node.bytes) <= 50_000
+    assert kept.store.free(node.bytes) <= 50_000
 
 
 def test_unused_prefetched_nodes_are_leaves_below_the_first_segment(open_kept: Open) -> None:

@@ -129,7 +129,7 @@ def nothing(box: Box, rng: Random) -> None:
 
 def evict(box: Box, rng: Random) -> None:
     """Reduce the budget."""
-    box.store.budget.shrink(sum(path.stat().st_size for path in box.files()) * rng.randint(0, 9) // 10)
+    box.store.shrink(sum(path.stat().st_size for path in box.files()) * rng.randint(0, 9) // 10)
 
 
 def reopen(box: Box, rng: Random) -> None:

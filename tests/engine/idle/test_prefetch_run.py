@@ -126,7 +126,7 @@ def test_a_segment_planned_before_new_mail_is_not_prefetched(model: Mlx, box: Bo
 def test_a_prefetched_node_that_was_never_used_is_replaced(model: Mlx, box: Box) -> None:
     run(model, box, SEGMENTS)
     (old,) = [one for one in box.store.index.unused("prefetch") if one.key == key_of(ROOT, (SYSTEM, A))]
-    box.store.budget.shrink(box.store.budget.bytes - box.store.budget.free())
+    box.store.shrink(box.store.budget - box.store.free())
     long, new = (
         structs.replace(segment(SYSTEM, ids, size=size), instead=(old,))
         for ids, size in ((tuple(range(20, 420)), 10**6), (A[::-1], 0))
@@ -147,7 +147,7 @@ def test_a_node_that_was_used_since_planning_is_not_evicted(model: Mlx, box: Box
     (old,) = [one for one in box.store.index.unused("prefetch") if one.key == key_of(ROOT, (SYSTEM, A))]
     match = box.store.match(ROOT, (SYSTEM, A))
     box.store.record_use(match, 1.0)
-    box.store.budget.shrink(box.store.budget.bytes - box.store.budget.free())
+    box.store.shrink(box.store.budget - box.store.free())
     instead = structs.replace(segment(SYSTEM, A[::-1], size=old.bytes), instead=(old,))
     assert states(run(model, box, [instead])) == ["no space"]
     assert is_cached(KvBinding(box.store, ROOT, model), (SYSTEM, A))
@@ -156,8 +156,8 @@ def test_a_node_that_was_used_since_planning_is_not_evicted(model: Mlx, box: Box
 def test_where_the_estimate_was_too_small_nothing_is_evicted(model: Mlx, box: Box) -> None:
     run(model, box, SEGMENTS[:2])
     kept = box.files()
-    box.store.budget.shrink(box.used() + 40_000)
-    free = box.store.budget.free()
+    box.store.shrink(box.used() + 40_000)
+    free = box.store.free()
     long = tuple(range(20, 20 + 400))
     assert states(run(model, box, (segment(SYSTEM, long, size=free),))) == ["no space"]
     assert box.files() == kept

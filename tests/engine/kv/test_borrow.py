@@ -227,7 +227,7 @@ def test_behind_what_is_computed_again_nothing_is_fetched(laptop: Box, desktop: 
 
 
 def test_a_desktop_without_them_costs_nothing_but_a_look(laptop: Box, desktop: Desktop) -> None:
-    desktop.box.store.budget.shrink(0)
+    desktop.box.store.shrink(0)
     read, note = asked(laptop, desktop)
     assert (read.reused, note, desktop.asked) == ((0, 0, 0, 0), "nothing there", [])
     assert equal(laptop, read)
