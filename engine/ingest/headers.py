@@ -31,7 +31,6 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _UNSEEN = re.compile("[\xad\u034f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 _NON_ASCII_RUN = re.compile(rb"[\x80-\xff]{3,}")
 _REPLACED = {"\x0b": " ", "\x0c": " ", "\u2028": "\n", "\u2029": "\n"}
-_ASCII_CONTROL = dict.fromkeys((*range(9), *range(14, 32), 127)) | {11: " ", 12: " "}
 
 
 def decode_text(data: bytes, declared: str = "") -> str:
@@ -62,8 +61,6 @@ def tidy(text: str) -> str:
     """Return the text with newlines as line ends, without control characters except tab."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if text.isascii():  # the common case, five times faster than the pattern
-        return text.translate(_ASCII_CONTROL)
     return _CONTROL.sub(lambda found: _REPLACED.get(found[0], ""), text)
 
 

@@ -145,7 +145,6 @@ class _Styles:
     def __init__(self, root: LexborNode, tags: int) -> None:
         self._declared: dict[int, list[Declared]] = {}  # by the sheets, weakest first; by the node's `mem_id`
         self._computed: dict[tuple[object, ...], Style | None] = {}
-        self._equal: dict[Style, Style] = {}  # one object of each, so that more is found in `_computed`
         self._left = MOST_CSS
         sheets = [sheet for sheet in root.css("style") if media_apply(sheet.attributes.get("media") or "")]
         rules = [rule for sheet in sheets for rule in parse_sheet(self._within(sheet.text(deep=True)))]
@@ -166,10 +165,10 @@ class _Styles:
             return None if tag == "dialog" else parent
         hints = tuple(_hints(tag, attributes))
         inline = attributes.get("style") or ""
-        key = (id(parent), tag, hints, inline, *map(id, declared))  # objects that live as long as this one
+        key = (parent, tag, hints, inline, *map(id, declared))  # objects that live as long as this one
         if key not in self._computed:
-            style = style_element(parent, tag, [*declared, parse_style(self._within(inline))], dict(hints))
-            self._computed[key] = style and self._equal.setdefault(style, style)
+            styles = [*declared, parse_style(self._within(inline))]
+            self._computed[key] = style_element(parent, tag, styles, dict(hints))
         return self._computed[key]
 
     def _within(self, css: str) -> str:
