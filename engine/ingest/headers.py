@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, groupby, starmap
 
 from msgspec import Struct
 
@@ -16,7 +16,6 @@ from engine.ingest.scan import is_mail_field
 from engine.ingest.types import in_users_zone, named_zone
 from engine.text.people import person
 from prompts import word_patterns
-from store.types import replace
 
 SAMPLE = 4096  # bytes of undeclared text that the charset is guessed from
 _SUPERSETS = dict(pair.split() for pair in word_patterns("mail_programs")["charset"].split("|"))
@@ -118,6 +117,7 @@ _HEADER_END = re.compile(rb"(\n)\r?\n")
 _BLANK = re.compile(rb"[ \t]*\r?\n")
 _FOLD = re.compile(r"\r?\n[ \t]+")
 _ENCODED_WORD = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*)\?=")
+_ENCODED_WORDS = re.compile(f"(?:{_ENCODED_WORD.pattern})+")
 _BETWEEN_WORDS = re.compile(r"(?<=\?=)\s+(?==\?[^?\s]{1,60}\?[bBqQ]\?)")
 _ESCAPES = re.compile("\x1b(?:\\[[0-?]*+[ -/]*+[@-~]?|\\][^\x07\x1b]*+(?:\x07|\x1b\\\\)?)")
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]+")
@@ -174,20 +174,18 @@ def decode_words(value: str) -> str:
     """Return a value with its encoded words (RFC 2047) decoded, broken ones where possible."""
     if "=?" not in value:
         return value
-    joined = _BETWEEN_WORDS.sub("", value)
-    out: list[str] = []
-    pending, charset, end = b"", "", 0
-    for word in _ENCODED_WORD.finditer(joined):
-        name = word[1].partition("*")[0].lower()
+
+    def decode(run: re.Match[str]) -> str:
         # One character may be split between two encoded words of the same charset.
-        if pending and (word.start() != end or name != charset):
-            out.append(decode_text(pending, charset))
-            pending = b""
-        out.append(joined[end : word.start()])
-        data = word[3].encode("utf-8", "replace")
-        pending += loose_base64(data) if word[2] in "bB" else binascii.a2b_qp(data, header=True)
-        charset, end = name, word.end()
-    return "".join((*out, decode_text(pending, charset), joined[end:]))
+        pieces = groupby(_ENCODED_WORD.findall(run[0]), lambda word: word[0].partition("*")[0].lower())
+        return "".join(decode_text(b"".join(starmap(_encoded, words)), charset) for charset, words in pieces)
+
+    return _ENCODED_WORDS.sub(decode, _BETWEEN_WORDS.sub("", value))
+
+
+def _encoded(_charset: str, encoding: str, text: str) -> bytes:
+    data = text.encode("utf-8", "replace")
+    return loose_base64(data) if encoding in "bB" else binascii.a2b_qp(data, header=True)
 
 
 def clean(value: str) -> str:
@@ -227,7 +225,6 @@ class Address(Struct, frozen=True):
 
     name: str
     address: str
-    comma: bool = False  # a comma separates it from the next one
 
     def __str__(self) -> str:
         return person(self.name, self.address)
@@ -241,25 +238,27 @@ def parse_addresses(value: str) -> Sequence[Address]:
         parts = (part.strip() if plain else clean(part) for part in value[:LONGEST].split(",")[:MOST_ADDRESSES])
         bare = (part.strip("'") for part in parts if part)
         return [Address("", one[:320]) if "@" in one and " " not in one else Address(one[:200], "") for one in bare]
-    found: list[Address] = []
-    words: list[str] = []
+    found, words = list[Address](), list[str]()
+    addressed = loose = False  # whether the words since the last separator contain an address, those before it none
     tokens = _TOKEN.findall(value[:LONGEST])
     semicolons = ";" in tokens and ":" not in tokens  # Outlook separates names that contain commas by semicolons
-    addressed = False  # whether the words since the last separator contain an address
-    for token in tokens:
+    for token in (*tokens, ";"):
         if token == ":" and not addressed:
             words.clear()  # the name of a group
         elif token == "," and semicolons and not addressed:
             words.append(", ")
-        elif token in (",", ";"):
-            _add_address(words, found, comma=token == ",")
-            addressed = False
-        else:
+        elif token not in (",", ";"):
             words.append(token)
             addressed = addressed or "@" in token
+        else:
+            one, words, addressed = _address(words), [], False
+            if loose and one.name and one.address:  # "Doe, Jane <jane@example.org>" without the quotes it should have
+                one = Address(f"{found.pop().name}, {one.name}", one.address)
+            if one.name or one.address:
+                found.append(one)
+                loose = token == "," and not one.address
         if len(found) >= MOST_ADDRESSES:
-            return found
-    _add_address(words, found, comma=False)
+            break
     return found
 
 
@@ -267,16 +266,6 @@ def with_display_name(address: Address, display: str) -> Address:
     """Return an address with the display name from another field (Exchange exports), unless it has one."""
     name = clean(_EXCHANGE_NAME.sub("", display) if "<" in display or "@" in display else display).strip("\"' ")
     return Address(name[:100], address.address) if name and not address.name and "@" not in name else address
-
-
-def _add_address(words: list[str], found: list[Address], comma: bool) -> None:
-    one = _address(words)
-    words.clear()
-    # "Doe, Jane <jane@example.org>" without the quotes it should have
-    if one.name and one.address and found and found[-1].comma and not found[-1].address:
-        one = Address(f"{found.pop().name}, {one.name}", one.address)
-    if one.name or one.address:
-        found.append(replace(one, comma=comma))
 
 
 def _address(words: list[str]) -> Address:
