@@ -22,7 +22,6 @@ from store.types import Document, ParsedItem, Role
 # Times and time zones.
 
 WEEKDAYS = {"MO": 0, "TU": 1, "WE": 2, "TH": 3, "FR": 4, "SA": 5, "SU": 6}
-_TIME = re.compile(r"\s*(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)?(Z?))?\s*$")
 _OFFSET = re.compile(r"([+-])(\d\d)(\d\d)")
 _NTH_DAY = re.compile(r"(-?\d)([A-Z]{2})$")
 _HEADINGS = {
@@ -51,18 +50,14 @@ class Zones(Struct, frozen=True):
 
 def parse_time(value: str, zone: str, zones: Zones) -> date | datetime | None:
     """Return the value of a DATE or DATE-TIME property, a time in the zone that it has; None if it is neither."""
-    found = _TIME.match(value[:40])
-    if found is None:
-        return None
-    year, month, day = int(found[1]), int(found[2]), int(found[3])
     try:
-        if found[4] is None:
-            return date(year, month, day)
-        at = datetime(year, month, day, int(found[4]), int(found[5]), min(int(found[6] or 0), 59))
-        if found[7]:  # UTC, told in the calendar's own zone: its day there is the event's day
-            zone, at = zones.own, at.replace(tzinfo=UTC)
-        known = zones.find(zone) if zone else None
-        return at.astimezone(known or UTC) if found[7] else at.replace(tzinfo=known)
+        if "T" not in value:
+            return date.fromisoformat(value.strip())
+        at = datetime.fromisoformat(value.strip())
+        if at.tzinfo is None:
+            return at.replace(tzinfo=zones.find(zone) if zone else None)
+        # Its day in the calendar's own zone is the event's day.
+        return at.astimezone((zones.find(zones.own) if zones.own else None) or UTC)
     except (ValueError, OverflowError):  # 31 February, or a year out of range
         return None
 
