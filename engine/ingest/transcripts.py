@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from html import unescape
-from itertools import accumulate, groupby, pairwise
+from itertools import groupby, pairwise
 from pathlib import PurePosixPath
 
 from engine.ingest import dialogue
@@ -219,21 +219,19 @@ TURN, PAUSE = 100, 15.0  # most words of a merged turn; seconds of silence that 
 
 def with_speakers(found: Sequence[Cue]) -> list[Cue]:
     """Return the cues, with unknown speakers taken from "Name:" at the start of a line of the text."""
-    heads = [
-        [dialogue.split_head(line) if cue.speaker is None else None for line in cue.text.split("\n")] for cue in found
-    ]
+    lines = [(cue, line) for cue in found for line in cue.text.split("\n")]
+    heads = [None if cue.speaker else dialogue.split_head(line) for cue, line in lines]
     voices = frozenset(cue.speaker for cue in found if cue.speaker)
-    lines = [head for cue, each in zip(found, heads, strict=True) if not cue.speaker for head in each]
-    names = dialogue.speakers_of(lines, voices)
-    known = list[Cue]()
-    for cue, each in zip(found, heads, strict=True):
-        for place, (line, head) in enumerate(zip(cue.text.split("\n"), each, strict=True)):
-            if head and head.name in names and head.text.strip():
-                known.append(replace(cue, speaker=head.name, text=head.text.strip()))
-            elif place:
-                known[-1] = replace(known[-1], text=f"{known[-1].text} {line}")
-            else:
-                known.append(replace(cue, text=line))
+    unsaid = [head for (cue, _), head in zip(lines, heads, strict=True) if not cue.speaker]
+    names, known, before = dialogue.speakers_of(unsaid, voices), list[Cue](), None
+    for (cue, line), head in zip(lines, heads, strict=True):
+        if head and head.name in names and head.text.strip():
+            known.append(replace(cue, speaker=head.name, text=head.text.strip()))
+        elif cue is before:
+            known[-1] = replace(known[-1], text=f"{known[-1].text} {line}")
+        else:
+            known.append(replace(cue, text=line))
+        before = cue
     return known
 
 
@@ -284,9 +282,8 @@ def read_transcripts(name: str, raw: bytes, limits: ParseLimits) -> list[ParsedI
         return [_read_data(name, text, limits)]
     group, messages = dialogue.exported_messages(lines)
     if not (messages := messages or _daily_messages(lines)):
-        cut = len(text) if len(text) <= limits.text_chars else text.rfind("\n", 0, limits.text_chars)
-        problem = None if cut == len(text) else _cut_problem(limits)
-        return [ParsedItem(0, _read_text(name, text[: cut if cut > 0 else limits.text_chars]), offset, problem)]
+        text, problem = _cut(text, limits)
+        return [ParsedItem(0, _read_text(name, text), offset, problem)]
     days = [list(day) for _, day in groupby(messages, key=lambda message: message[0].date())]
     title = group or title_from_name(PurePosixPath(name).name)
     return [item_or_bug(item, partial(_read_day, item, title, lines, day, limits)) for item, day in enumerate(days)]
@@ -330,15 +327,14 @@ def _read_day(
 ) -> ParsedItem:
     """Return the messages of one day as a document, so that "tomorrow" in them is the day after."""
     before = day[0][1].first - 1
-    text = "\n".join(line for _, line in lines[before : day[-1][1].last])
-    problem = None if len(text) <= limits.text_chars else _cut_problem(limits)
-    cut = text[: limits.text_chars].count("\n") + 1
+    text, problem = _cut("\n".join(line for _, line in lines[before : day[-1][1].last]), limits)
+    count = text.count("\n") + 1
     turns = [
         DocumentPassage(one.text, one.first - before, one.last - before, "body", one.speaker)
         for _, one in day
-        if one.text and one.last - before <= cut
+        if one.text and one.last - before <= count
     ]
-    document = _document("", text[: limits.text_chars], turns, title, day[0][0].replace(tzinfo=FLOATING))
+    document = _document("", text, turns, title, day[0][0].replace(tzinfo=FLOATING))
     return ParsedItem(item, document, before, problem)
 
 
@@ -347,9 +343,8 @@ def _read_data(name: str, text: str, limits: ParseLimits) -> ParsedItem:
     cues = [replace(cue, speaker=limits.names.get(cue.speaker or "", cue.speaker)) for cue in found.cues]
     turns = [replace(turn, first=line, last=line) for line, turn in enumerate(merge_cues(with_speakers(cues)), 1)]
     lines = [f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text for turn in turns]
-    kept = sum(chars <= limits.text_chars for chars in accumulate(len(line) + 1 for line in lines))
-    problem = None if kept == len(lines) else _cut_problem(limits)
-    return ParsedItem(0, _document(name, "\n".join(lines[:kept]), turns[:kept], "", found.start), None, problem)
+    text, problem = _cut("\n".join(lines), limits)
+    return ParsedItem(0, _document(name, text, turns[: text.count("\n") + 1], "", found.start), None, problem)
 
 
 def _read_text(name: str, text: str) -> Document:
@@ -368,8 +363,12 @@ def _read_text(name: str, text: str) -> Document:
     return _document(name, text, merge_cues(dialogue.dialogue_cues(rest)), title, date)
 
 
-def _cut_problem(limits: ParseLimits) -> str:
-    return f"read up to {limits.text_chars} characters only"
+def _cut(text: str, limits: ParseLimits) -> tuple[str, str | None]:
+    """Return as many lines of a text as the limits allow, and the problem if that is not all of it."""
+    if len(text) <= limits.text_chars:
+        return text, None
+    kept = text[: limits.text_chars]
+    return kept.rpartition("\n")[0] or kept, f"read up to {limits.text_chars} characters only"
 
 
 def _document(name: str, text: str, turns: Sequence[DocumentPassage], title: str, date: datetime | None) -> Document:
