@@ -57,53 +57,11 @@ class FileRead(Struct):
 
 
 class ParsedBatch(Struct):
-    """Parsed documents, each once, and the files they came from; `read` counts copies too. Mutable.
-
-    `forgotten` documents are in the files and not in the batch.
-    """
+    """Parsed documents, each once, and the files they came from; a file is complete in its last batch. Mutable."""
 
     documents: dict[str, Document] = {}
     files: list[FileRead] = []
-    read: int = 0
     chars: int = 0
-    forgotten: int = 0
-
-
-def parse_batches(
-    files: Mapping[bytes, FileState],
-    collection: str,
-    reader: Callable[[Path], Iterator[ParsedItem]],
-    known: Callable[[str], bool],
-    is_forgotten: Callable[[Document, str], bool] = lambda _document, _path: False,
-) -> Iterator[ParsedBatch | int]:
-    """Yield parsed batches and, now and then, the number of files done; a `known` document only adds a place.
-
-    A large file may span several batches: it is complete in the last of them.
-    """
-    batch = ParsedBatch()
-    for number, key in enumerate(sorted(files), 1):
-        file = FileRead(os.fsdecode(key), scan.with_digest(key, files[key]))
-        batch.files.append(file)
-        for item in reader(Path(file.path)):
-            if item.document and is_forgotten(item.document, file.path):
-                batch.forgotten += 1
-                item = replace(item, document=None, kinds=())
-            if item.problem or item.kinds:
-                file.problems.append(Problem(file.path, item.item, item.problem or "", item.kinds))
-            if (document := item.document) is None:
-                continue
-            batch.read += 1
-            file.places.append(Place(file.path, item.item, document.id, document.message_id, item.offset, collection))
-            if document.id not in batch.documents and not known(document.id):
-                batch.documents[document.id] = document
-                batch.chars += len(document.text)
-            if len(batch.documents) >= _BATCH_DOCUMENTS or batch.chars >= _BATCH_CHARS:
-                yield batch
-                batch = ParsedBatch(files=[file])
-        file.complete = True
-        if number % _PROGRESS_EVERY == 0:
-            yield number
-    yield batch
 
 
 # Deduplication of quotes: a passage is indexed in the document that wrote it, not in those that quote it.
@@ -335,7 +293,7 @@ class Ingest:
     ) -> None:
         self._ledger, self._knowledge, self._limits, self._guard = ledger, knowledge, limits, guard
         self._settled, self._restore = settled, restore
-        self._catalogue = Catalog(ledger)
+        self._catalogue, self._tombstones = Catalog(ledger), Tombstones(ledger)
         self._began = 0  # the last scan, in nanoseconds since the epoch
         self._files = 0  # to read, in the roots so far
         self.summary = Summary()
@@ -406,28 +364,42 @@ class Ingest:
             grouped.setdefault(root, {})[path] = state
         with with_attachments(self._limits) as limits:
             for root, own in grouped.items():
-                reader = partial(read, raw_kind=root.kind, limits=limits, root=root.path)
-                before, self._files = self._files, self._files + len(own)
-                yield "read", before, self._files
-                is_forgotten = partial(self._is_forgotten, Tombstones(self._ledger))
-                for step in parse_batches(own, root.collection, reader, self._knowledge.is_indexed, is_forgotten):
-                    if isinstance(step, int):
-                        yield "read", before + step, self._files
-                    else:
-                        yield from self._commit(step)
+                before, self._files, batch = self._files, self._files + len(own), ParsedBatch()
+                for number, path in enumerate(sorted(own)):
+                    if number % _PROGRESS_EVERY == 0:
+                        yield "read", before + number, self._files
+                    batch.files.append(file := FileRead(os.fsdecode(path), scan.with_digest(path, own[path])))
+                    for item in read(Path(file.path), root.kind, limits, root.path):
+                        self._add(batch, item, root.collection)
+                        if len(batch.documents) >= _BATCH_DOCUMENTS or batch.chars >= _BATCH_CHARS:
+                            yield from self._commit(batch)
+                            batch = ParsedBatch(files=[file])
+                    file.complete = True
+                yield from self._commit(batch)
                 yield "read", self._files, self._files
 
-    def _is_forgotten(self, tombstones: Tombstones, document: Document, path: str) -> bool:
-        """Return whether a document has a tombstone; with `restore` that is lifted."""
-        found = tombstones.found(document, path) if len(tombstones) else None
-        if found and self._restore:
-            tombstones.remove(found)
-        return bool(found) and not self._restore
+    def _add(self, batch: ParsedBatch, item: ParsedItem, collection: str) -> None:
+        """Add an item of the last file of a batch; a document that was forgotten is left out, or restored."""
+        file, document, tombstones = batch.files[-1], item.document, self._tombstones
+        forgotten = tombstones.found(document, file.path) if document and len(tombstones) else None
+        if forgotten and self._restore:
+            tombstones.remove(forgotten)
+        elif forgotten:
+            self.summary.forgotten += 1
+            item, document = replace(item, kinds=()), None
+        if item.problem or item.kinds:
+            file.problems.append(Problem(file.path, item.item, item.problem or "", item.kinds))
+        if document is None:
+            return
+        file.places.append(Place(file.path, item.item, document.id, document.message_id, item.offset, collection))
+        self.summary.read += 1
+        if document.id in batch.documents or self._knowledge.is_indexed(document.id):  # then it only has a place more
+            self.summary.duplicates += 1
+        else:
+            batch.documents[document.id] = document
+            batch.chars += len(document.text)
 
     def _commit(self, batch: ParsedBatch) -> Iterator[Progress]:
-        self.summary.read += batch.read
-        self.summary.duplicates += batch.read - len(batch.documents)
-        self.summary.forgotten += batch.forgotten
         for one in batch.documents.values():
             self.summary.attachments += len({passage.file for passage in one.passages} - {""})
         for file in batch.files:

@@ -1,79 +1,68 @@
-"""Parsed batches: each document once, each file complete in the last batch that it is in."""
-
-from collections.abc import Iterator
-from pathlib import Path
+"""Batches of a run: each document once, each file recorded in the last batch that it is in, progress by files."""
 
 import pytest
 
 from engine.ingest import pipeline as module
-from engine.ingest.pipeline import ParsedBatch, parse_batches
-from store.types import FileState, ParsedItem
-from tests.store.kit import document
-
-_STATE = FileState(1, 1, 1)
+from engine.ingest.pipeline import Guard, Ingest, Progress
+from store.catalog import SourceRoot
+from tests.engine.ingest.box import LIMITS, Box, mail
 
 
-def take(files: dict[str, list[ParsedItem]], known: set[str] | None = None) -> list[ParsedBatch | int]:
-    def reader(path: Path) -> Iterator[ParsedItem]:
-        yield from files[str(path)]
-
-    return list(parse_batches({n.encode(): _STATE for n in files}, "Mail", reader, (known or set()).__contains__))
-
-
-def only(found: list[ParsedBatch | int]) -> ParsedBatch:
-    (batch,) = found
-    assert isinstance(batch, ParsedBatch)
-    return batch
+def steps(box: Box, name: str) -> list[Progress]:
+    """Ingest all mail, and return the progress of one step."""
+    run = Ingest(box.opened.ledger, box.opened.knowledge, LIMITS, Guard(0.2, 50))
+    return [step for step in run.run(SourceRoot(str(box.mail), "mail", None)) if step[0] == name]
 
 
-def reading(item: int, name: str, text: str = "text") -> ParsedItem:
-    return ParsedItem(item, document(name, text))
+def mbox(*bodies: str) -> str:
+    head = "From ann@x.org Fri May  3 10:00:00 2024\nFrom: ann@x.org\nDate: 3 May 2024 10:00:00 +0000\n"
+    return "".join(f"{head}Subject: s\n\n{body}\n\n" for body in bodies)
 
 
-def test_a_document_in_two_files_is_one_document_at_two_places() -> None:
-    batch = only(take({"/a": [reading(0, "d")], "/b": [reading(0, "d")]}))
-    places = [place.path for file in batch.files for place in file.places]
-    assert (list(batch.documents), places, batch.read) == (["d"], ["/a", "/b"], 2)
+def test_a_document_in_two_files_is_one_document_at_two_places(box: Box) -> None:
+    for name in ("a", "b"):
+        mail(box.mail / name, "word")
+    summary = box.ingest()
+    assert (summary.read, summary.kept, summary.duplicates, len(box.places())) == (2, 1, 1, 2)
 
 
-def test_a_known_document_only_adds_a_place() -> None:
-    batch = only(take({"/a": [reading(0, "d")]}, {"d"}))
-    assert (batch.documents, len(batch.files[0].places)) == ({}, 1)
+def test_a_known_document_only_adds_a_place(box: Box) -> None:
+    mail(box.mail / "a", "word")
+    box.ingest()
+    mail(box.mail / "b", "word")
+    summary = box.ingest()
+    assert (summary.read, summary.kept, summary.duplicates, len(box.places())) == (1, 0, 1, 2)
 
 
-def test_an_unreadable_item_is_a_problem_of_its_file() -> None:
-    batch = only(take({"/a": [ParsedItem(0, None, problem="empty"), reading(1, "d")]}))
-    problems = [(problem.path, problem.item, problem.reason) for problem in batch.files[0].problems]
-    assert (problems, list(batch.documents)) == ([("/a", 0, "empty")], ["d"])
+def test_an_unreadable_item_is_a_problem_of_its_file(box: Box) -> None:
+    (box.mail / "a.eml").write_text("")
+    mail(box.mail / "b", "word")
+    summary = box.ingest()
+    problems = [(problem.path, problem.item, problem.reason) for problem in summary.problems]
+    assert (problems, summary.kept) == ([(str(box.mail / "a.eml"), 0, "empty")], 1)
 
 
-def test_a_document_with_a_problem_counts_as_both() -> None:
-    batch = only(take({"/a": [ParsedItem(0, document("d"), problem="cut")]}))
-    assert (len(batch.files[0].problems), list(batch.documents)) == (1, ["d"])
+def test_a_document_with_a_problem_counts_as_both(box: Box) -> None:
+    (box.mail / "a.emlx").write_text(mbox("word").partition("\n")[2])
+    summary = box.ingest()
+    assert ([problem.reason for problem in summary.problems], summary.kept) == (["no byte count on the first line"], 1)
 
 
-def test_a_file_larger_than_a_batch_is_complete_in_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_larger_than_a_batch_is_recorded_in_the_last_one(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BATCH_DOCUMENTS", 2)
-    found = []
-    files = {b"/a": _STATE}
-    readings = [reading(n, f"d{n}") for n in range(5)]
-    for batch in parse_batches(files, "Mail", lambda path: iter(readings), lambda name: False):
-        assert isinstance(batch, ParsedBatch)
-        found.append((len(batch.documents), batch.files[0].complete))
-    assert found == [(2, False), (2, False), (1, True)]
+    (box.mail / "a.mbox").write_text(mbox(*(f"word{n}" for n in range(5))))
+    assert [done for _, done, _ in steps(box, "keep")] == [2, 4, 5]
+    assert (len(box.places()), box.ingest().changed) == (5, 0)
 
 
-def test_a_batch_is_also_full_at_a_number_of_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_also_full_at_a_number_of_characters(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BATCH_CHARS", 100)
-    found = take({"/a": [reading(0, "d", "x" * 150)], "/b": [reading(0, "e")]})
-    assert [list(batch.documents) for batch in found if isinstance(batch, ParsedBatch)] == [["d"], ["e"]]
+    mail(box.mail / "a", "x" * 150)
+    mail(box.mail / "b", "word")
+    assert [done for _, done, _ in steps(box, "keep")] == [1, 2]
 
 
-def test_progress_is_reported_every_20_files() -> None:
-    found = take({f"/{n:04}": [] for n in range(45)})
-    assert [step for step in found if isinstance(step, int)] == [20, 40]
-
-
-def test_files_are_read_in_order_of_their_names() -> None:
-    batch = only(take({name: [reading(0, name)] for name in ("/c", "/a", "/b")}))
-    assert list(batch.documents) == ["/a", "/b", "/c"]
+def test_progress_is_reported_every_20_files(box: Box) -> None:
+    for number in range(45):
+        (box.mail / f"{number:04}").write_text("")
+    assert [done for _, done, _ in steps(box, "read")] == [0, 20, 40, 45]
