@@ -11,6 +11,7 @@ Embedding comes afterwards (chunking.py). Knows no format, no table and no termi
 import os
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -118,30 +119,29 @@ def _commit_batch(ledger: Ledger, knowledge: Knowledge, batch: ParsedBatch) -> I
     """Commit a batch, and the files with its last commit; yields how many documents each adds, and replaces."""
     catalogue = Catalog(ledger)
     waiting = [one for file in batch.files for one in _replaced(catalogue, file)]
-    new_places = _new_places(batch)
+    placed_now = defaultdict[str, set[str]](set)  # documents with a place that is not in the catalog yet: collections
+    for place in (place for file in batch.files for place in file.places[file.recorded :]):
+        placed_now[place.document].add(place.collection)
     # Oldest first: a quoted message precedes those that quote it, and replies find their threads.
     ordered = sorted(batch.documents.values(), key=lambda d: (d.date or _UNDATED, d.id))
     for start in range(0, max(len(ordered), 1), _COMMIT):
         documents, last = ordered[start : start + _COMMIT], start + _COMMIT >= len(ordered)
         added = {document.id for document in documents}
-        due = [one for one in waiting if last or (one[1] in added and one[0].document not in new_places)]
+        due = [one for one in waiting if last or (one[1] in added and one[0].document not in placed_now)]
         waiting = [one for one in waiting if one not in due]
         former = [place for place, _ in due]
         gone = {(place.path, place.document) for place in former}
-        placed = {d: catalogue.places(d) for d in sorted({place.document for place in former} - new_places.keys())}
+        placed = {d: catalogue.places(d) for d in sorted({place.document for place in former} - placed_now.keys())}
         removes = [d for d, found in placed.items() if found and all((place.path, d) in gone for place in found)]
-        collections = {d.id: {*catalogue.collections(d.id)} for d in documents}
-        for document, names in collections.items():
-            names |= {place.collection for place in new_places[document]}
+        collections = {d.id: {*catalogue.collections(d.id), *placed_now[d.id]} for d in documents}
         entries, failed = _entries(ledger, documents, collections, removes)
         if failed:
             for file in batch.files:  # which say so; one indexed before stays as it was
                 new = [(one, failed.get(one.document)) for one in file.places[file.recorded :]]
                 file.problems += [Problem(file.path, one.item, why) for one, why in new if why]
                 file.places[file.recorded :] = [one for one, why in new if not why or catalogue.places(one.document)]
-            documents, new_places = [one for one in documents if one.id not in failed], _new_places(batch)
-        places = [place for document in documents for place in new_places[document.id]]
-        knowledge.commit(entries, partial(_record, catalogue, former, places, batch if last else None), removes)
+            documents = [one for one in documents if one.id not in failed]
+        knowledge.commit(entries, partial(_record, catalogue, former, batch, None if last else added), removes)
         yield len(documents), len(removes)
 
 
@@ -158,31 +158,16 @@ def _replaced(catalogue: Catalog, file: FileRead) -> list[Replacement]:
     return replacements(file.former, file.places, complete=file.complete, anew=file.anew)
 
 
-def _record(catalogue: Catalog, former: Sequence[Place], new: Sequence[Place], last: ParsedBatch | None) -> None:
-    """Record the places of a commit; after the last one of its batch, all files with what was read of them."""
+def _record(catalogue: Catalog, former: Sequence[Place], batch: ParsedBatch, added: Collection[str] | None) -> None:
+    """Record the places of documents that a commit `added`; after the last one of its batch (None), all its files."""
     catalogue.replace(former)
-    if last is None:
-        by_file = dict[str, list[Place]]()
-        for place in new:
-            by_file.setdefault(place.path, []).append(place)
-        for path, places in by_file.items():
-            catalogue.put_places(path, places)
-        return
-    for file in last.files:
-        if file.complete:
-            catalogue.put_file(file.path, file.state, file.places, file.problems)
-        else:
-            catalogue.put_places(file.path, file.places[file.recorded :])
-            file.recorded = len(file.places)
-
-
-def _new_places(batch: ParsedBatch) -> dict[str, list[Place]]:
-    """Return the places of each document that are not in the catalog yet."""
-    found: dict[str, list[Place]] = {}
     for file in batch.files:
-        for place in file.places[file.recorded :]:
-            found.setdefault(place.document, []).append(place)
-    return found
+        new = [place for place in file.places[file.recorded :] if added is None or place.document in added]
+        if added is None and file.complete:
+            catalogue.put_file(file.path, file.state, file.places, file.problems)
+        elif new:
+            catalogue.put_places(file.path, new)
+        file.recorded = len(file.places) if added is None else file.recorded
 
 
 def _entries(
