@@ -77,9 +77,8 @@ class OfficeFiles:
         try:
             child.stdin.write(_LENGTH.pack(len(data)) + data)
             child.stdin.flush()
-            (length,) = _LENGTH.unpack(child.stdout.read(_LENGTH.size))
-            return json.decode(child.stdout.read(min(length, _REPLY)), type=FileText)
-        except (BrokenPipeError, struct.error, DecodeError):
+            return json.decode(child.stdout.readline(_REPLY), type=FileText)
+        except (BrokenPipeError, DecodeError):
             end = child.wait()
         finally:
             ending.cancel()
@@ -114,7 +113,7 @@ def _serve() -> None:
                 reply = json.encode(parse(files.read(*_LENGTH.unpack(head))))
             except MemoryError:
                 os._exit(_FULL)
-            texts.write(_LENGTH.pack(len(reply)) + reply)
+            texts.write(reply + b"\n")
             texts.flush()
 
 

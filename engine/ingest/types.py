@@ -70,14 +70,13 @@ def isolate(work: Callable[[], T]) -> T:
     except Exception as error:
         if isinstance(error, _ENDS_THE_RUN):
             raise
-        where, trace = "", error.__traceback__
-        while trace:
-            if (module := str(trace.tb_frame.f_globals.get("__name__"))).startswith("engine."):
-                where = f" at {module}:{trace.tb_lineno}"
-            trace = trace.tb_next
+        from traceback import walk_tb  # slow to import
+
+        frames = [(str(frame.f_globals.get("__name__")), line) for frame, line in walk_tb(error.__traceback__)]
+        where = next((f" at {name}:{line}" for name, line in frames[::-1] if name.startswith("engine.")), "")
         # Without its message, which could hold mail.
-        name = f"{BUG} {type(error).__name__}{where}"
-        raise Bug(f"{name}; please report it; it is read again after an update of pkb") from error
+        said = f"{BUG} {type(error).__name__}{where}; please report it; it is read again after an update of pkb"
+        raise Bug(said) from error
 
 
 def item_or_bug(item: int, parse: Callable[[], ParsedItem]) -> ParsedItem:
@@ -124,9 +123,10 @@ def _read(one: Document) -> str:
     return one.text if one.kind == "mail" else "\n".join(turn.text for turn in one.passages)
 
 
-def _is_undecoded(text: str) -> bool:
+def _is_undecoded(one: Document) -> bool:
+    text = _read(one)
     escaped = any(_many(text, *escape) for escape in _ESCAPES.items())
-    return escaped or "\ufffd" in text or ("%20" in text and _PERCENT.search(text) is not None)
+    return escaped or "\ufffd" in text or "=?" in one.title or ("%20" in text and bool(_PERCENT.search(text)))
 
 
 def _has_no_speakers(one: Document) -> bool:
@@ -142,7 +142,7 @@ KINDS: Final[Mapping[str, tuple[str, str, Callable[[Document], bool]]]] = {
     "unopened": ("mail", "a part was not opened", lambda one: "[" in one.text and bool(_UNOPENED.search(one.text))),
     "pictures": ("", "pages that are pictures", lambda one: bool(_PICTURES.search(one.text))),
     "no-speakers": ("transcript", "one speaker or none", _has_no_speakers),
-    "undecoded": ("", "characters not decoded", lambda one: _is_undecoded(_read(one)) or "=?" in one.title),
+    "undecoded": ("", "characters not decoded", _is_undecoded),
     "markup": ("", "tags of HTML or XML", lambda one: "<" in one.text and _many(_read(one), "</", _END_TAG)),
 }
 
