@@ -81,8 +81,7 @@ def use(name: Usable, as_json: Json = False) -> None:
     """
     with session() as opened:
         if name.startswith(SERVED):
-            from engine.models.endpoint import exposure
-            from engine.models.openai import reach
+            from engine.models.served import exposure, reach
 
             opened.override("model.name", name)
             served = reach(opened.settings.model, os.environ)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from engine.models.lookup import InstalledModel
     from engine.models.minilm import SpanReader
     from engine.models.mlx import Mlx
-    from engine.models.openai import ServerModel
+    from engine.models.served import ServerModel
     from engine.models.types import Embedder
     from engine.settings import KvSettings, Settings
     from engine.text.question import Question
@@ -460,7 +460,7 @@ class ServedModel(Generative):
     """
 
     def __init__(self, opened: _OpenHome) -> None:
-        from engine.models.endpoint import endpoint_of, exposure
+        from engine.models.served import endpoint_of, exposure
 
         super().__init__(opened)
         self._chosen, self._endpoint = opened.settings.model, endpoint_of(opened.settings.model)
@@ -486,7 +486,7 @@ class ServedModel(Generative):
         name, digest = json.loads(noted)
         if not digest:
             return name, ""
-        from engine.models.endpoint import ServerClient, api_key, ollama_digest
+        from engine.models.served import ServerClient, api_key, ollama_digest
 
         client = ServerClient(self._endpoint, api_key(self._chosen.key, self._opened.environ))
         return name, ollama_digest(client, name) or digest
@@ -498,7 +498,7 @@ class ServedModel(Generative):
 
     @cached_property
     def _served(self) -> "ServerModel":
-        from engine.models.openai import reach
+        from engine.models.served import reach
 
         opened = self._opened
         model = reach(self._chosen, opened.environ, lambda: opened.models.yield_point())
@@ -544,7 +544,7 @@ class ServedModel(Generative):
 
     def entails(self, question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool | None:
         """Ask the server whether the evidence entails an answer; if not, it has the prompt in its own prefix cache."""
-        from engine.models.openai import OnlyReasoning
+        from engine.models.served import OnlyReasoning
 
         with suppress(OnlyReasoning):
             return super().entails(question, evidence, answer, trace)

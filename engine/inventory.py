@@ -334,10 +334,10 @@ class OptionalPart(Struct, frozen=True):
 def optional_parts() -> tuple[OptionalPart, ...]:
     """Return model servers, adapters, peers and mail accounts."""
     from engine.kv import sharing
-    from engine.models import adapters, endpoint
+    from engine.models import adapters, served
 
     return (
-        OptionalPart(endpoint.doctor, endpoint.stats),
+        OptionalPart(served.doctor, served.stats),
         OptionalPart(adapters.doctor, adapters.stats),
         OptionalPart(sharing.doctor, elsewhere=lambda one: sharing.elsewhere(one.home, one.settings, one.ledger)),
         OptionalPart(forget=_forget_messages),

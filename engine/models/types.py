@@ -10,8 +10,6 @@ from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from store.types import Vectors
 
 if TYPE_CHECKING:
@@ -95,6 +93,8 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one unit row per text, in order: (len(texts), width) float32."""
+        import numpy as np  # a cached answer of a model server does without
+
         rows = np.empty((len(texts), self.width), np.float32)
         for indices, vectors in self.embed_batches(texts):
             rows[indices] = vectors

@@ -27,8 +27,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from engine.kv.restore import PromptReader, keep, prefill
-from engine.models.endpoint import Refused, ServerClient, as_count, as_dict, describe, parse_endpoint
 from engine.models.mlx import Mlx
+from engine.models.served import Refused, ServerClient, as_count, as_dict, describe, parse_endpoint
 from engine.models.types import Ids, Spelling
 from engine.session import session
 from engine.settings import save

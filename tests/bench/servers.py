@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from engine.models.openai import ServerModel, reach
+from engine.models.served import ServerModel, reach
 from engine.settings import ModelSettings
 from tests.engine.models.served import LlamaServer, mlx_server, write_nano
 

@@ -23,7 +23,7 @@ from engine.ingest.chunking import chunk
 from engine.ingest.types import ParseLimits, UnreadableItem
 from engine.kv import sharing
 from engine.llm import generate, prompt, stopping
-from engine.models import endpoint, gguf, openai
+from engine.models import gguf, served
 from engine.retrieval import open_loops
 from engine.serve import process
 from engine.settings import Settings, parse
@@ -282,13 +282,13 @@ def _http(data: bytes) -> None:
 
 
 def _server(data: bytes) -> None:
-    for _ in openai.Completion().pieces(openai.events(iter([data[:7], data[7:]]))):
+    for _ in served.Completion().pieces(served.events(iter([data[:7], data[7:]]))):
         pass
 
 
 def _addresses(data: bytes) -> None:
     text = _text(data)
-    for read in (endpoint.parse_endpoint, peers.parse_address, sharing.parse_listen):
+    for read in (served.parse_endpoint, peers.parse_address, sharing.parse_listen):
         with suppress(PkbError):
             read(text)
 
@@ -352,7 +352,7 @@ TARGETS: dict[str, Target] = {
     "people": Target(_people),
     "frames": Target(_frames, (process.Broken,)),
     "http": Target(_http, (ValueError, RecursionError)),  # as its caller refuses them
-    "server": Target(_server, (endpoint.Refused, ValueError, RecursionError)),  # as its caller refuses them
+    "server": Target(_server, (served.Refused, ValueError, RecursionError)),  # as its caller refuses them
     "addresses": Target(_addresses),
     "peer": Target(_peer, (RemoteMiss, ValueError, RuntimeError)),  # as its caller refuses them
     "kv": Target(_kv, (kv_files.BadNode,)),

@@ -11,8 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.models.endpoint import CONTEXT, ServerClient, api_key, endpoint_of, exposure, parse_endpoint
-from engine.models.openai import Completion, ServerModel, events, reach
+from engine.models.served import (
+    CONTEXT,
+    Completion,
+    ServerClient,
+    ServerModel,
+    api_key,
+    endpoint_of,
+    events,
+    exposure,
+    parse_endpoint,
+    reach,
+)
 from engine.settings import ModelSettings, Settings, put
 from store.errors import NoModel, PkbError, UsageError
 from tests.effort import PATIENCE_S
