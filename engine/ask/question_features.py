@@ -253,11 +253,6 @@ _WANTED = re.compile(
     rf"(?!{BEFORE_IT}(?:{QUESTION_WORD}|(?:if|whether|to|a|an|any)\b))",
     re.IGNORECASE,
 )
-_TAIL = re.compile(
-    r"(?:\W+(?:again|please|thanks|thank you|by the way|right|then|do you (?:know|remember|have)(?: it| that| them)?"
-    r"|(?:can|could) you (?:tell|remind) me|i wonder|any idea))+\W*\Z",
-    re.IGNORECASE,
-)
 _OWNED_ALONE = re.compile(r"\A[\w.' -]{2,60}'s? \w+(?: \w+)?\Z|\A(?:the )?\w+(?: \w+)? of [\w.' -]{2,60}\Z")
 _ASKING_WORD = re.compile(r"\b(?:what|when|where|who|whose|whom|which|why|how)\b", re.IGNORECASE)
 _AUX = "is|are|was|were|am|do|does|did|has|have|had|will|would|can|could|shall|should|may|might|must"
@@ -306,15 +301,13 @@ def plain(text: str) -> str:
 
 
 def _framed(text: str) -> str:
-    """Return a question with one kind of signs, without what is said around it: "please give me", "again"."""
+    """Return a question with one kind of signs, without what is said before it: "please give me"."""
     bare = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
     text = unicodedata.normalize("NFKC", bare).translate(_SIGNS)
     text = re.sub(r"(?<=s)' (?=\w)", "'s ", " ".join(text.split()).rstrip(" ?!."))
-    tail = _TAIL.search(text)
-    text = text[: tail.start()] if tail else text
     if found := _WANTED.match(text):
         text = "what be " + text[found.end() :]
-    elif (tail or _OWNED_ALONE.match(text)) and not _ASKING_WORD.search(text) and not _VERBAL.search(text):
+    elif _OWNED_ALONE.match(text) and not _ASKING_WORD.search(text) and not _VERBAL.search(text):
         text = "what be " + text  # "Ann's address?"
     return text
 

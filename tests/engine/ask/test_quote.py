@@ -213,9 +213,8 @@ HAVING = (
     "what is the {} of Ann Lee",
     "Ann's {}?",
     "Do you know Ann's {}?",
-    "Could you tell me Ann's {} please?",
+    "Could you tell me Ann's {}?",
     "Remind me of Ann's {}",
-    "Ann - her {} again?",
     "What is my landlord's {}?",
     "How can I reach Ann by {}?",
 )
