@@ -5,10 +5,10 @@ declines, this process does the work. Every exact hit imports this module: heavy
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing, suppress
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from engine import operations
 from engine.session import Session
@@ -17,7 +17,7 @@ from store.errors import PkbError
 from store.types import Scope
 
 if TYPE_CHECKING:
-    from engine.ask.followup import Turn, Write
+    from engine.ask.followup import Write
     from engine.idle.types import IdleReport, IdleRequest
     from engine.operations import OnProgress
     from engine.serve.process import ServerLink
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 P = ParamSpec("P")
 
-_TIMEOUT_S = 10.0  # for a process to accept a connection, or to release the model
+_TIMEOUT_S = 10.0  # for a process to accept a connection
 _SOON_S = 0.5  # for an idle process to stop; pkb does not wait for a busy one
 _POLL_S = 0.02
 
@@ -49,22 +49,17 @@ def call(opened: Session, operation: Callable[Concatenate[Session, P], T], *give
     """Have the resident process run an operation of `READS`, or run it here; what it takes is given in order."""
     assert not named
     opened.on_wait()  # before slow imports
-    link = reach_or_start(opened) if _server_may_answer(opened) else None
-    found = _called(link, opened, operation, given) if link else ()
-    return found[0] if found else operation(opened, *given, **named)
+    if _server_may_answer(opened) and (link := reach_or_start(opened)):
+        from engine.serve.process import Broken, ConnectionLost, request, unpack
 
-
-def _called(link: "ServerLink", opened: Session, operation: Callable[..., T], given: Sequence[Any]) -> tuple[T, ...]:
-    """Have the resident process run an operation; returns nothing where it does not."""
-    from engine.serve.process import Broken, ConnectionLost, request, unpack
-
-    with suppress(ConnectionLost, Broken), closing(link):
-        asked = request(opened, "", AskOptions(), streams=False)
-        link.send("call", {"name": operation.__name__, "request": asked, "given": json_values(list(given))})
-        frame = next(link.answers())
-        if frame["kind"] == "found":
-            return (unpack(operations.types_of(operation)[1], frame.get("result")),)
-    return ()
+        with suppress(ConnectionLost, Broken), closing(link):
+            asked = request(opened, "", AskOptions(), streams=False)
+            link.send("call", {"name": operation.__name__, "request": asked, "given": json_values(list(given))})
+            frame = next(link.answers(opened.on_beat))
+            if frame["kind"] == "found":
+                found: T = unpack(operations.types_of(operation)[1], frame.get("result"))
+                return found
+    return operation(opened, *given, **named)
 
 
 def wants(opened: Session) -> bool:
@@ -169,22 +164,11 @@ class ReadAhead:
             self._link, self._words = None, []
 
 
-def follow_up_writer(opened: "Session") -> "Write | None":
+def follow_up_writer(opened: Session) -> "Write | None":
     """Return a function by which a model rewrites a follow-up as a whole question; None if pkb quotes."""
-    model = opened.model_for("condense")
-    if model is None:
+    if opened.model is None:
         return None
-    if not wants(opened):
-        from engine.ask.followup import with_model
-
-        return with_model(model.load)
-
-    def complete(text: str, requests: "Sequence[Turn]") -> str:
-        link = reach(opened)
-        found = _called(link, opened, operations.completed, (text, list(requests))) if link else ()
-        return found[0] if found else ""
-
-    return complete
+    return lambda text, before: call(opened, operations.completed, text, json_values(list(before)))
 
 
 def work(
