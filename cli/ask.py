@@ -102,6 +102,6 @@ def show(
     """Print an answer as `show_answer` does, or as JSON, with what else there is to say about it."""
     if as_json:
         row = answered.reply.to_json() | {"notices": answered.trace.notices, **about}
-        output.data(row | {"explain": answered.trace.to_json()} if explain else row)
+        output.data(row | {"explain": answered.trace.steps} if explain else row)
     else:
         show_answer(answered, streamed=streamed, explain=explain, more=more, brief=brief)

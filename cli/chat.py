@@ -244,7 +244,7 @@ class Conversation:
         begun = time.perf_counter()
         self._turns = [turn for turn in self._turns if may_be_followed(opened.ledger, turn.asked)]
         condensed = condense(typed, self._turns, follow_up_writer(opened))
-        took = (time.perf_counter() - begun) * 1000
+        took = round((time.perf_counter() - begun) * 1000, 3)
         asked, options = condensed.asked or typed, self.options
         before = self._source if condensed.by != "itself" else None
         if before:

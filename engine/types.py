@@ -212,7 +212,7 @@ class Trace(Struct):
         try:
             yield step
         finally:
-            step.ms = (time.perf_counter() - began) * 1000
+            step.ms = round((time.perf_counter() - began) * 1000, 3)
             self.steps.append(step)
 
     @property
@@ -227,10 +227,6 @@ class Trace(Struct):
             if step.name in STAGES:
                 found[step.name] = round(found.get(step.name, 0.0) + step.ms, 3)
         return found | {"total": round((time.perf_counter() - self.started) * 1000, 3)}
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return the steps as plain values."""
-        return [{**json_values(step), "ms": round(step.ms, 3)} for step in self.steps]
 
 
 class Passage(Struct, frozen=True):
