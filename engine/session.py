@@ -18,7 +18,6 @@ from store.home import ELSEWHERE, has_tables, is_full, locate, unsafe_place
 from store.types import fold, replace
 
 if TYPE_CHECKING:
-    from engine.ask.keys import BankBudget
     from engine.ask.pipeline import Asker
     from engine.ask.semantic import SemanticRules
     from engine.backends import Generative
@@ -276,14 +275,7 @@ class Session:
         """Return the asker, which answers questions."""
         from engine.ask.pipeline import Asker
 
-        return Asker(self.ledger, self.backend, self.room, self.rules)
-
-    @cached_property
-    def room(self) -> "BankBudget":
-        """Return the limits of the answer cache."""
-        from engine.ask.keys import BankBudget
-
-        return BankBudget(self.settings.bank.bytes, self.settings.experiment.refresh_k)
+        return Asker(self.ledger, self.backend, self.settings, self.rules)
 
     @cached_property
     def backend(self) -> "Backend":

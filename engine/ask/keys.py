@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, convert
 
+from engine.settings import Settings
 from engine.text.time_sensitive import (
     FUNCTION_WORDS,
     WORDINGS,
@@ -301,13 +302,6 @@ class QueryContext(EmbeddedQuestion, frozen=True):
     read: tuple[str, ...]
 
 
-class BankBudget(Struct, frozen=True):
-    """What the bank may hold: bytes; and how many of the nearest chunks a new one must be among to be of interest."""
-
-    bytes: int
-    refresh_k: int
-
-
 def wording_of(ledger: Ledger, text: str) -> Wording:
     """Return the wording of a question over the names that the archive holds; UsageError if it is empty."""
     return reword(text, lambda words: names_of(ledger, words))
@@ -433,7 +427,7 @@ def fingerprint(evidence: "Evidence", writer: str) -> tuple[str, ...]:
 
 def store_answer(
     bank: AnswerBank,
-    room: BankBudget,
+    settings: Settings,
     ask: PendingQuestion,
     asked: QueryContext,
     reply: Answer | None,
@@ -449,10 +443,10 @@ def store_answer(
     made = (ask.generation, tier, ask.now.timestamp(), ask.trace.ms()["total"])
     kept = CachedAnswer(*_about(ask), text, asked.read, *made, state=state, origin=origin, source=source)
     # The cosine above which a new chunk is among the nearest; none is in one document, or without vectors.
-    nearest, floor = asked.evidence.nearest[: room.refresh_k], None
+    nearest, floor = asked.evidence.nearest[: settings.experiment.refresh_k], None
     if asked.vector is not None and not ask.options.scope.document:
-        floor = nearest[-1] if len(nearest) == room.refresh_k else 0.0
-    bank.put(ask.key.digest, kept, room.bytes, vector_of(asked), floor, asked.embedder)
+        floor = nearest[-1] if len(nearest) == settings.experiment.refresh_k else 0.0
+    bank.put(ask.key.digest, kept, settings.bank.bytes, vector_of(asked), floor, asked.embedder)
     link_documents(bank.ledger, ask.key.digest, documents_of(asked.evidence))
     return kept
 
@@ -499,7 +493,7 @@ class Prepared(Struct, frozen=True):
 def prepare(
     ledger: Ledger,
     backend: Backend,
-    room: BankBudget,
+    settings: Settings,
     text: str,
     options: AskOptions,
     now: datetime,
@@ -524,5 +518,5 @@ def prepare(
     else:
         backend.prefill(asked.question, asked.evidence, ask.trace)
     return Prepared(
-        ask.key.digest, store_answer(AnswerBank(ledger), room, ask, asked, reply, origin, source), reply, ask.trace
+        ask.key.digest, store_answer(AnswerBank(ledger), settings, ask, asked, reply, origin, source), reply, ask.trace
     )

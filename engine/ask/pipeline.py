@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, convert
 
 from engine.ask.keys import (
-    BankBudget,
     EmbeddedQuestion,
     PendingQuestion,
     QueryContext,
@@ -30,6 +29,7 @@ from engine.ask.keys import (
     scope_of,
     store_answer,
 )
+from engine.settings import Settings
 from engine.text.terminal import shorten
 from engine.text.time_sensitive import instruction_end
 from engine.types import FIRST_MAIL, Answer, AskOptions, AskResult, Backend, Correction, OnText, Source, grouped
@@ -86,10 +86,10 @@ class Asker:
         self,
         ledger: Ledger,
         backend: Backend,
-        room: BankBudget,
+        settings: Settings,
         rules: "Callable[[], SemanticRules | None]" = lambda: None,
     ) -> None:
-        self._ledger, self._backend, self._room, self._rules = ledger, backend, room, rules
+        self._ledger, self._backend, self._settings, self._rules = ledger, backend, settings, rules
         self._bank = AnswerBank(ledger)
 
     def ask(self, text: str, options: AskOptions, now: datetime, say: OnText | None = None) -> AskResult:
@@ -103,7 +103,7 @@ class Asker:
     def exact(self, text: str, options: AskOptions, now: datetime) -> AskResult | Miss:
         """Return an up-to-date cached answer to a question, else the state for `finish`; UsageError."""
         if (backend := self._backend.within(options.scope)) is not self._backend:
-            return Asker(self._ledger, backend, self._room, self._rules).exact(text, options, now)
+            return Asker(self._ledger, backend, self._settings, self._rules).exact(text, options, now)
         ask = begin(self._backend, self._ledger, text, options, now)
         with ask.trace.step("match") as step:
             kept = self._bank.find(ask.key.digest) if ask.options.read_bank else None
@@ -131,7 +131,7 @@ class Asker:
         if kept and kept.evidence == asked.read:
             moved = relocate(kept, asked.evidence)  # its sources are where they are now
             if moved != kept and ask.options.write_bank:
-                self._bank.put(ask.key.digest, moved, self._room.bytes)
+                self._bank.put(ask.key.digest, moved, self._settings.bank.bytes)
             return self._serve(ask, moved, ask.generation, asked.evidence)
         if kept and ask.options.stale_ok:
             return self._serve(ask, kept, kept.generation, asked.evidence, stale=True)
@@ -172,7 +172,7 @@ class Asker:
         if ask.options.write_bank:
             from engine.ask.semantic import defer_verification
 
-            defer_verification(self._ledger, self._room, ask, asked, near)
+            defer_verification(self._ledger, self._settings, ask, asked, near)
         return self._answered(ask, reply, near.key, near.answer.made_ms - reply.ms["total"], None)
 
     def _made(
@@ -180,7 +180,7 @@ class Asker:
     ) -> AskResult:
         reply = agreed(replace(written.reply, question=ask.text))
         if ask.options.write_bank:
-            store_answer(self._bank, self._room, ask, asked, reply)
+            store_answer(self._bank, self._settings, ask, asked, reply)
         if before:
             reply = replace(reply, correction=change_of(before, reply, asked.evidence))
         answered = self._answered(ask, reply, None, ask.trace.saved_s * 1000, asked.evidence)

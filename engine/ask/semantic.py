@@ -19,7 +19,6 @@ from msgspec import Struct
 from engine.ask.candidates import Candidate, candidates, is_beyond, read_sources, wanted
 from engine.ask.extract import QuoteSettings, quote, write
 from engine.ask.keys import (
-    BankBudget,
     EmbeddedQuestion,
     PendingQuestion,
     answer_of,
@@ -37,6 +36,7 @@ from engine.ask.updates import settled
 from engine.kv.restore import PromptReader
 from engine.llm.generate import ParsedAnswer, read, segments_of
 from engine.models.types import Ids, LanguageModel
+from engine.settings import Settings
 from engine.text.dates import spell_date
 from engine.text.question import Question, synthesis
 from engine.text.relative_dates import resolve, time_constraint
@@ -226,17 +226,17 @@ class SemanticLookup:
 
 
 def defer_verification(
-    ledger: Ledger, budget: BankBudget, ask: PendingQuestion, asked: EmbeddedQuestion, near: "Near"
+    ledger: Ledger, settings: Settings, ask: PendingQuestion, asked: EmbeddedQuestion, near: "Near"
 ) -> None:
     """Count the use of the matched answer, and mark this question as pending verification."""
     bank, at, served = AnswerBank(ledger), ask.now.timestamp(), answer_of(near.answer).text or ""
     with ask.trace.step("count"):
         cached = bank.find(near.key)
         if cached and cached.evidence == near.answer.evidence and cached.reply != near.answer.reply:
-            bank.put(near.key, near.answer, budget.bytes)  # with the new places of its sources
+            bank.put(near.key, near.answer, settings.bank.bytes)  # with the new places of its sources
         bank.record_use(near.key, ask.generation, at, near.answer.evidence)
         pending = pending_entry(ask, near.answer.evidence)
-        bank.put(ask.key.digest, pending, budget.bytes, vector_of(asked), None, asked.embedder)
+        bank.put(ask.key.digest, pending, settings.bank.bytes, vector_of(asked), None, asked.embedder)
         Verifications(ledger).add(PendingVerification(ask.key.digest, near.key, near.similarity, served, at))
 
 

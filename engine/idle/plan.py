@@ -238,7 +238,7 @@ class IdlePlanner:
 
     @property
     def _reasker(self) -> Reasker:
-        return Reasker(self.session.ledger, self.session.backend, self.session.room, self.session.now)
+        return Reasker(self.session.ledger, self.session.backend, self.session.settings, self.session.now)
 
     @property
     def _strategy(self) -> predict.Strategy:

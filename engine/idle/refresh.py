@@ -14,7 +14,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from engine.ask.keys import (
-    BankBudget,
     Key,
     Prepared,
     begin,
@@ -30,6 +29,7 @@ from engine.ask.pipeline import change_of
 from engine.ask.semantic import above
 from engine.backends import Generative
 from engine.idle.types import DONE, Job, Outcome
+from engine.settings import Settings
 from engine.text.time_sensitive import time_sensitivity
 from engine.types import AskOptions, Backend, json_values
 from store.answers import (
@@ -57,7 +57,7 @@ class Reasker:
 
     ledger: Ledger
     backend: Backend
-    room: BankBudget
+    settings: Settings
     now: datetime
 
     @property
@@ -95,7 +95,7 @@ class Reasker:
         self, question: str, options: AskOptions, source: str, origin: Origin = "predicted", *, decode: bool
     ) -> Prepared:
         """Ready a question, which `source` asked for."""
-        parts = (self.ledger, self.backend, self.room, question, options, self.now)
+        parts = (self.ledger, self.backend, self.settings, question, options, self.now)
         return prepare(*parts, decode=decode, origin=origin, source=source)
 
     def answer_s(self) -> float:
@@ -152,7 +152,7 @@ def refresh(reasker: Reasker, job: Job) -> Outcome:
     if fingerprint(evidence, cached.writer) == cached.evidence:
         moved = relocate(cached, evidence) if cached.reply else cached  # its sources may have other paths and lines
         if moved != cached:
-            AnswerBank(ledger).put(key, moved, reasker.room.bytes)
+            AnswerBank(ledger).put(key, moved, reasker.settings.bank.bytes)
         confirm(ledger, key, generation, cached.evidence)
         RefreshCandidates(ledger).remove(key)
         return DONE

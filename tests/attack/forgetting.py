@@ -513,7 +513,8 @@ def predicted(home: Home) -> None:
         one = pkb.session
         questions = latest(one.ledger, 9)
         assert offer(
-            Reasker(one.ledger, one.backend, one.room, one.now), [Prediction(one, "history/form") for one in questions]
+            Reasker(one.ledger, one.backend, one.settings, one.now),
+            [Prediction(one, "history/form") for one in questions],
         )
     home.forget()
 
@@ -522,7 +523,7 @@ def predicted_and_evicted(home: Home) -> None:
     """Ask a question that was answered ahead, and have its answer evicted."""
     ahead = "When is the Zebulonite tandem of the harbour museum?"
     with home.pkb() as pkb:
-        prepare(pkb.session.ledger, pkb.session.backend, pkb.session.room, ahead, pkb.options(Scope()),
+        prepare(pkb.session.ledger, pkb.session.backend, pkb.session.settings, ahead, pkb.options(Scope()),
                 pkb.session.now, decode=True)  # fmt: skip
         assert pkb.ask(ahead).tier == "exact"
         pkb.session.override("bank.bytes", 1)

@@ -111,7 +111,7 @@ class Home:
         places that are left, as a model writes them from its knowledge bank (PerCache 4.1.2).
         """
         reasker, new = (
-            Reasker(self.session.ledger, self.session.backend, self.session.room, NOW),
+            Reasker(self.session.ledger, self.session.backend, self.session.settings, NOW),
             new_chunks(self.session),
         )
         found = from_forms(new, self._asked(self.session.settings.experiment.history))

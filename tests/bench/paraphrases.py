@@ -23,7 +23,6 @@ from typing import Any
 
 from engine.ask.extract import write
 from engine.ask.keys import (
-    BankBudget,
     PendingQuestion,
     QueryContext,
     Wording,
@@ -37,6 +36,7 @@ from engine.ask.semantic import SemanticLookup, SemanticRules
 from engine.ask.updates import settled
 from engine.models.minilm import MiniLM, SpanReader
 from engine.retrieval.retrieve import RetrievalLimits, Searchable, retrieve
+from engine.settings import BankSettings, Settings
 from engine.text.question import Question, understand
 from engine.text.time_sensitive import moment
 from engine.types import Answer, AskOptions, Evidence, Trace
@@ -52,7 +52,7 @@ from tests.engine.ask.backend import Unable
 
 SETS = ("paraphrase", "locomo", "qmsum", "clinton-foia")
 NEEDED = ("gptcache", "faiss", "sqlalchemy")
-K, LEAST, TAU, BUDGET = 5, 0.5, 0.83, BankBudget(1 << 30, 5)
+K, LEAST, TAU, SETTINGS = 5, 0.5, 0.83, Settings(bank=BankSettings(bytes=1 << 30))
 READER = SpanReader()
 OVERLAP = 0.6  # least share of common words of near twins
 TIMED, ROUNDS = 100, 3  # pairs of each user that are timed, evenly spaced, and how often
@@ -228,7 +228,7 @@ class OwnBank:
         """Store the answer of a question."""
         asked = replace(one.pending, generation=self.ledger.generation)
         self.evidence[one.context.read] = one.context.evidence
-        store_answer(AnswerBank(self.ledger), BUDGET, asked, one.context, one.reply)
+        store_answer(AnswerBank(self.ledger), SETTINGS, asked, one.context, one.reply)
 
 
 def own_bank(folder: Path, rules: SemanticRules, index: Searchable, embedder: MiniLM) -> OwnBank:

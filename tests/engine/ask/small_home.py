@@ -90,7 +90,7 @@ def ingest(session: Session, mail: Path, collection: str = "mail", *, vectors: b
 
 def asker(session: Session, backend: Backend | None = None, rules: SemanticRules | None = RULES) -> Asker:
     """Return what asks, by the session's own means or others."""
-    return Asker(session.ledger, backend or session.backend, session.room, lambda: rules)
+    return Asker(session.ledger, backend or session.backend, session.settings, lambda: rules)
 
 
 def ask(

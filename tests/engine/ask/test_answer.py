@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.ask.keys import BankBudget
 from engine.ask.pipeline import Asker
+from engine.settings import BankSettings, Settings
 from engine.text.question import Question
 from engine.types import Answer, AskOptions, AskResult, Correction, Evidence, GeneratedAnswer, OnText, Trace
 from store.answers import AnswerBank, Notice, Notices, RejectedAnswers
@@ -35,7 +35,9 @@ class Recorded(Unable):
 
     def ask(self, text: str = QUESTION, options: AskOptions | None = None, now: datetime = NOW) -> AskResult:
         self.called.clear()
-        return Asker(self.ledger, self, BankBudget(self.bytes, 5)).ask(text, options or AskOptions(), now)
+        return Asker(self.ledger, self, Settings(bank=BankSettings(bytes=self.bytes))).ask(
+            text, options or AskOptions(), now
+        )
 
     def tier(self, text: str = QUESTION, options: AskOptions | None = None, now: datetime = NOW) -> str:
         return self.ask(text, options, now).reply.tier
@@ -204,7 +206,9 @@ def test_an_answer_that_new_mail_changes_comes_with_the_former_one_once(state: R
     mail(state, "c")
     state.answer = "Saturday"
     said = list[str]()
-    told = Asker(state.ledger, state, BankBudget(state.bytes, 5)).ask(QUESTION, AskOptions(), NOW, said.append)
+    told = Asker(state.ledger, state, Settings(bank=BankSettings(bytes=state.bytes))).ask(
+        QUESTION, AskOptions(), NOW, said.append
+    )
     assert (told.reply.correction, told.reply.text) == (Correction("changed", "Friday"), "Saturday")
     assert state.ask().reply.correction is None
 

@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from engine.ask.keys import BankBudget, answer_of, begin, gather_context, key, key_of, normalise, prepare, reword
+from engine.ask.keys import answer_of, begin, gather_context, key, key_of, normalise, prepare, reword
 from engine.ask.pipeline import Asker
 from engine.ask.semantic import reject_answer
+from engine.settings import BankSettings, Settings
 from engine.types import Answer, AskOptions, AskResult
 from store.answers import AnswerBank, RejectedAnswers
 from store.errors import UsageError
@@ -72,7 +73,7 @@ class Life:
 
     def ready(self, text: str, options: AskOptions, *, decode: bool) -> None:
         """Have a question answered, or only read for, before anybody asks it."""
-        parts = (self.session.ledger, self.session.backend, self._room, text, options, self.now)
+        parts = (self.session.ledger, self.session.backend, self._settings, text, options, self.now)
         self.doubted.discard(prepare(*parts, decode=decode).key)
 
     def reject(self) -> None:
@@ -104,11 +105,11 @@ class Life:
             assert (table, *rows.execute(sql).fetchone()) == (table, 0)
 
     @property
-    def _room(self) -> BankBudget:
-        return BankBudget(self.bytes, 5)
+    def _settings(self) -> Settings:
+        return Settings(bank=BankSettings(bytes=self.bytes))
 
     def _asker(self) -> Asker:
-        return Asker(self.session.ledger, self.session.backend, self._room, lambda: RULES)
+        return Asker(self.session.ledger, self.session.backend, self._settings, lambda: RULES)
 
     def _hold(self, answered: AskResult, options: AskOptions) -> None:
         reply = answered.reply

@@ -31,7 +31,7 @@ def session(tmp_path: Path) -> Session:
 def ready(
     session: Session, text: str = QUESTION, *, decode: bool = True, origin: Origin = "predicted", source: str = ""
 ) -> Prepared:
-    parts = (session.ledger, session.backend, session.room, text, AskOptions(), NOW)
+    parts = (session.ledger, session.backend, session.settings, text, AskOptions(), NOW)
     return prepare(*parts, decode=decode, origin=origin, source=source)
 
 
@@ -125,7 +125,7 @@ def test_what_was_read_is_kept_and_the_prompt_only_prefilled_where_no_answer_is_
     session: Session, decode: bool
 ) -> None:
     backend = Recorded(session.backend)
-    prepare(session.ledger, backend, session.room, QUESTION, AskOptions(), NOW, decode=decode)
+    prepare(session.ledger, backend, session.settings, QUESTION, AskOptions(), NOW, decode=decode)
     assert backend.done == (["kept"] if decode else ["prefilled"])
 
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from engine.ask.keys import BankBudget, prepare
+from engine.ask.keys import prepare
 from engine.idle.refresh import Reasker
 from engine.idle.scheduler import JobRunner
 from engine.idle.types import Handler, Job, JobResult, Outcome
+from engine.settings import Settings
 from engine.text.question import Question
 from engine.types import Answer, AskOptions, Evidence, GeneratedAnswer, Passage, Source, Trace
 from store.answers import AnswerBank, CachedAnswer
@@ -44,12 +45,12 @@ class Home:
 
     def reasker(self) -> Reasker:
         """Return what asks the questions of this home again."""
-        return Reasker(self.ledger, _SmallBackend(self), BankBudget(1_000_000, 5), NOW)
+        return Reasker(self.ledger, _SmallBackend(self), Settings(), NOW)
 
     def ask(self, question: str, *, uses: int = 0, decode: bool = True, predicted: bool = False) -> bytes:
         """Ask a question, then use its answer so often; return its key."""
         reasker = self.reasker()
-        parts = (self.ledger, reasker.backend, reasker.room, question, AskOptions(), NOW)
+        parts = (self.ledger, reasker.backend, reasker.settings, question, AskOptions(), NOW)
         made = prepare(*parts, decode=decode, origin="predicted" if predicted else "user")
         for _ in range(uses):
             self.bank.record_use(made.key, made.kept.generation, NOW.timestamp())

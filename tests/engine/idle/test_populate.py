@@ -149,7 +149,7 @@ def test_a_predicted_question_that_is_stored_in_other_words_is_not_precomputed(t
     with closing((session := small.open()).ledger):
         ingest(session, small.mail)
         ask(session, "Where is the concert of the choir?")
-        reasker = Reasker(session.ledger, session.backend, session.room, session.now)
+        reasker = Reasker(session.ledger, session.backend, session.settings, session.now)
         offer(reasker, [Prediction(one, "history/form", 0.5) for one in REWORDED])
         planned = predict.plan_population(reasker, ANSWERED)
         populate = handler(planned, lambda job: predict.populate(reasker, ANSWERED, job))

@@ -26,7 +26,9 @@ def serve(home: Home, question: str, served: str) -> tuple[bytes, bytes]:
     """Serve a question the answer of another; return both keys."""
     reasker, matched = home.reasker(), home.ask("choir?")
     ask = begin(reasker.backend, home.ledger, question, AskOptions(), NOW)
-    home.bank.put(ask.key.digest, pending_entry(ask, gather_context(reasker.backend, ask).read), reasker.room.bytes)
+    home.bank.put(
+        ask.key.digest, pending_entry(ask, gather_context(reasker.backend, ask).read), reasker.settings.bank.bytes
+    )
     assert Verifications(home.ledger).add(PendingVerification(ask.key.digest, matched, ALIKE, served, 1.0))
     return ask.key.digest, matched
 
