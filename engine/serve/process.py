@@ -31,7 +31,6 @@ from store.types import replace
 if TYPE_CHECKING:
     from engine.session import Session
 
-PROTOCOL = 9  # raised when a frame changes its meaning
 LIMIT = 8 << 20  # bytes of one frame: fifty long sources take a tenth of it
 
 Frame = dict[str, Any]
@@ -52,17 +51,12 @@ def encode(kind: str, values: Mapping[str, Any]) -> bytes:
 def decode(line: bytes) -> Frame:
     """Return the frame of a line; Broken, also where the line has no end."""
     try:
-        frame = json.loads(line.decode(), parse_constant=refuse)
+        frame = json.loads(line.decode(), parse_constant=int)  # which refuses NaN and infinity
     except (ValueError, RecursionError):  # of which bad UTF-8 is one
         raise Broken("a frame that is no JSON") from None
     if not isinstance(frame, dict) or not isinstance(frame.get("kind"), str):
         raise Broken("a frame without a kind")
     return frame
-
-
-def refuse(constant: str) -> NoReturn:
-    """Refuse a number that JSON has no words for, such as NaN."""
-    raise ValueError(constant)
 
 
 T = TypeVar("T")
@@ -176,7 +170,7 @@ def identity(home: Home, environ: Mapping[str, str]) -> str:
         config = ""
     installed = Path(msgspec.__file__).parents[1].stat().st_mtime_ns  # when a library was last installed or removed
     paths = [os.fsencode(place).hex() for place in (home.data, home.cache, home.config)]
-    parts = [PROTOCOL, paths, config, [environ.get(name) for name in _NAMES], code(_ROOT), installed]
+    parts = [paths, config, [environ.get(name) for name in _NAMES], code(_ROOT), installed]
     return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 
