@@ -42,7 +42,6 @@ class WorkerState:
         self._base = Session(environ)
         self.models = ResidentModel(self._base.home.locks, yield_point)
         self._tried = False  # to load the configured model
-        self._warming_up = False  # the model is warming up
 
     @contextmanager
     def session(self, asked: Request) -> Iterator[Session]:
@@ -91,11 +90,6 @@ class WorkerState:
         _ = opened.asker, opened.rules()  # which import what they are made of
 
     @property
-    def model(self) -> str | None:
-        """Return the name of the model that is ready to answer."""
-        return None if self._warming_up else self.models.loaded
-
-    @property
     def lacks_model(self) -> bool:
         """Return whether the configured model is still to be loaded."""
         return self._base.settings.model.is_local and not self._tried and self.models.loaded is None
@@ -107,18 +101,14 @@ class WorkerState:
             self.models.free()
             self._tried = False
         elif self.lacks_model and self.models.claim():
-            self._tried = self._warming_up = True  # a failure is repeated, and reported, by the next question
-            try:
-                opened = self.own()
-                if found := opened.model:
-                    model = found.load().model
-                    for name in ("engine.llm.generate", "engine.ask.extract"):
-                        import_module(name)
-                    cache, ids = model.begin(), model.tokens("When?")
-                    model.prefill(cache, ids)  # kernels are compiled at the first step, longer than an answer takes
-                    next(model.decode(cache, ids, 1), None)
-            finally:
-                self._warming_up = False
+            self._tried = True  # a failure is repeated, and reported, by the next question
+            if found := self.own().model:
+                model = found.load().model
+                for name in ("engine.llm.generate", "engine.ask.extract"):
+                    import_module(name)
+                cache, ids = model.begin(), model.tokens("When?")
+                model.prefill(cache, ids)  # kernels are compiled at the first step, longer than an answer takes
+                next(model.decode(cache, ids, 1), None)
 
     def close(self) -> None:
         """Close the files of the home; a loaded model stays."""
@@ -430,7 +420,7 @@ class Server:
         elif kind == "status":
             from engine.models.runtime import resident
 
-            jobs, model = sum(one.job is not None for one in self._connections), self._requests.state.model
+            jobs, model = sum(one.job is not None for one in self._connections), self._requests.state.models.loaded
             made = {"pid": os.getpid(), "version": self._hello["version"], "since": self._since, "jobs": jobs}
             made |= {"answered": self._requests.answered, "model": model, "memory": resident()}
             self._send(caller, "status", made)

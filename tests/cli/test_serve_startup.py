@@ -12,7 +12,6 @@ from threading import Timer
 import pytest
 
 from engine.serve.process import TRIES, ConnectionLost
-from engine.serve.server import WorkerState
 from store.locks import Lease
 from tests.cli.serving import Served, wait
 from tests.demo import NANO
@@ -59,22 +58,6 @@ def test_imports_are_done_before_the_first_question(home: Served) -> None:
     home.run("config", "set", "model.name", str(NANO))
     ran = subprocess.run([sys.executable, "-c", FIRST, KEY], env=home.environ, capture_output=True, check=True)
     assert ran.stdout == b"[]\n"
-
-
-def test_a_model_is_named_when_its_first_step_is_done(home: Served) -> None:
-    home.run("config", "set", "model.name", str(NANO))
-    seen = list[tuple[str | None, str | None]]()
-
-    def see() -> None:
-        seen.append((state.model, state.models.loaded))
-
-    state: WorkerState = WorkerState(home.environ, see)
-    state.load()
-    assert set(seen) == {(None, str(NANO))}
-    assert state.model == str(NANO)
-    state.close()
-    state.models.forget()
-    state.models.free()
 
 
 def test_a_server_that_does_not_start_is_given_up_after_a_few_tries(home: Served, failing: Path) -> None:
