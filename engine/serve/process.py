@@ -164,14 +164,12 @@ _NAMES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME", 
 
 def identity(home: Home, environ: Mapping[str, str]) -> str:
     """Return a digest of home, settings and code; of code it reads modification times alone."""
-    try:
-        config = home.config.read_bytes().hex()
-    except OSError:
-        config = ""
+    config = b""
+    with suppress(OSError):
+        config = home.config.read_bytes()
     installed = Path(msgspec.__file__).parents[1].stat().st_mtime_ns  # when a library was last installed or removed
-    paths = [os.fsencode(place).hex() for place in (home.data, home.cache, home.config)]
-    parts = [paths, config, [environ.get(name) for name in _NAMES], code(_ROOT), installed]
-    return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
+    parts = (home.data, home.cache, home.config, config, *map(environ.get, _NAMES), code(_ROOT), installed)
+    return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
 def code(root: Path) -> list[tuple[str, int, int]]:
