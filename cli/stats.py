@@ -118,8 +118,6 @@ def _idle_lines(idle: dict[str, Any]) -> Iterator[Line]:
         yield "", ", ".join([*parts, *([f"other jobs {duration(others)}"] if others else [])])
     if idle["predicted"]:
         yield "", f"{count(idle['predicted'], 'question')} predicted, {idle['asked_later']:,g} asked later"
-    if idle["paused"]:
-        yield "", plain(idle["paused"])
     if idle["pending"]:
         pending = ", ".join(f"{jobs:,} {kind}" for kind, jobs in idle["pending"].items())
         yield "", f"pending for pkb idle: {pending}"

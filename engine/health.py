@@ -299,16 +299,11 @@ def _kv(opened: Session) -> dict[str, Any]:
 
 
 def _idle_counts(opened: Session) -> dict[str, Any]:
-    now, account, paused = opened.now.timestamp(), JobAccount(opened.ledger), None
-    account.update(now)
-    if predictors := PredictionLog(opened.ledger).all():
-        from engine.idle.predict import WEEKS, paused_predictors  # a third of the time that all of this takes
-
-        paused = paused_predictors(predictors, now, WEEKS)
+    account, predictors = JobAccount(opened.ledger), PredictionLog(opened.ledger).all()
+    account.update(opened.now.timestamp())
     return {
         "pending": Jobs(opened.ledger).counts(),
         "so_far": so_far(account.by_kind()),
         "predicted": sum(one.predicted for one in predictors),
         "asked_later": round(float(sum(one.credited for one in predictors)), 3),
-        "paused": paused,
     }

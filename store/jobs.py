@@ -18,14 +18,11 @@ _USED = {"answers": "answers.uses > 0 OR answers.origin = 'user'", "kv_nodes": "
 
 
 class PredictorCounts(Struct, frozen=True):
-    """How many questions a predictor predicted, and the credit (1 a question asked later); times since the epoch."""
+    """How many questions a predictor predicted, and the credit: 1 a question asked later."""
 
     source: str
     predicted: int
     credited: float
-    first: float
-    last: float
-    last_credited: float | None
 
 
 class PredictionLog:
@@ -63,7 +60,7 @@ class PredictionLog:
 
     def all(self) -> list[PredictorCounts]:
         """Return the statistics by source."""
-        sql = "SELECT source, predicted, credited, first, last, last_credited FROM predictor_stats ORDER BY source"
+        sql = "SELECT source, predicted, credited FROM predictor_stats ORDER BY source"
         return [PredictorCounts(*row) for row in self._rows.execute(sql)]
 
 

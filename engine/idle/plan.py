@@ -60,6 +60,7 @@ _DOCUMENTS = 200  # of the newest, in which these are looked for
 _QUESTIONS = 2000  # of the latest, whose retrieved chunks are counted for prefetching
 _ENTRIES = 200  # stored answers, the most used, whose prompts are restored
 _NEW = 1000  # of the newest documents, and of their chunks not retrieved yet, that may be prefetched
+_TIME_S = 21 * 86_400.0  # that a predicted answer has, in which it may be asked for
 _CHECKED = 50  # cache files that are checked in one run
 
 
@@ -248,7 +249,7 @@ class IdlePlanner:
         """
         settings = self.session.settings
         keeps_none = self.session.model is None or settings.model.is_served  # then there is no KV to prefill
-        old = predicted_use(self.session.ledger, self.session.now.timestamp() - predict.WEEKS * predict.WEEK_S)
+        old = predicted_use(self.session.ledger, self.session.now.timestamp() - _TIME_S)
         decode = keeps_none or refresh.upper(*old) >= settings.experiment.cutoff
         return predict.Strategy(AskOptions(k=settings.ask.k), decode, settings.bank.tau)
 

@@ -63,51 +63,29 @@ def plan_predictions(reasker: Reasker, views: Iterable[View]) -> list[Job]:
 
 def predict(reasker: Reasker, view: View, count: int, is_similar: Callable[[str], bool] | None = None) -> Outcome:
     """Predict `count` questions from a view and queue them; none that `is_similar` to a stored one."""
-    prediction_log, now = PredictionLog(reasker.ledger), reasker.now.timestamp()
-    counts = {one.source: one for one in prediction_log.all()}
-    given = shares(view.sources, counts, count, now, WEEKS)
-    found = view.predict(count) if sum(given.values()) else ()
+    prediction_log = PredictionLog(reasker.ledger)
+    given = shares(view.sources, {one.source: one for one in prediction_log.all()}, count)
+    found = view.predict(count)
     queued = (row.subject for row in Jobs(reasker.ledger).all(KIND))  # those given up included
     chosen = pick(found, given, [*queued, *known_questions(reasker.ledger)], is_similar)
     offer(reasker, chosen)
-    prediction_log.add(Counter(one.source for one in chosen), now)
+    prediction_log.add(Counter(one.source for one in chosen), reasker.now.timestamp())
     reasker.ledger.set(_PREFIX + view.name, view.seen)
     return Outcome()
 
 
-WEEK_S = 7 * 86_400.0
-WEEKS = 3.0  # without a prediction that was asked, after which a predictor is paused
 _PRIOR_ASKED, _PRIOR_NOT = 2.0, 18.0  # beta prior of an untried predictor: one prediction in ten is asked
-_TRIED = 60  # predictions before a predictor can be paused
 
 
-def shares(
-    sources: Sequence[str], counts: Mapping[str, PredictorCounts], budget: int, now: float, weeks: float
-) -> dict[str, int]:
-    """Split a budget of predictions among predictors by their hit rates; one that is not paused gets 1 or more.
+def shares(sources: Sequence[str], counts: Mapping[str, PredictorCounts], budget: int) -> dict[str, int]:
+    """Split a budget of predictions among predictors by their hit rates; each gets 1 or more.
 
     If the budget does not allow 1 for each, the best come first.
     """
-    active = [source for source in sources if not is_paused(counts.get(source), now, weeks)]
-    rates, given = {source: hit_rate(counts.get(source)) for source in active}, dict.fromkeys(sources, 0)
-    for _ in range(budget if active else 0):
-        given[max(active, key=lambda one: (not given[one], rates[one] / (given[one] + 1)))] += 1
+    rates, given = {source: hit_rate(counts.get(source)) for source in sources}, dict.fromkeys(sources, 0)
+    for _ in range(budget):
+        given[max(sources, key=lambda one: (not given[one], rates[one] / (given[one] + 1)))] += 1
     return given
-
-
-def is_paused(one: PredictorCounts | None, now: float, weeks: float) -> bool:
-    """Return whether a predictor was tried enough, had no hit for `weeks`, and was last tried since then."""
-    if one is None or one.predicted < _TRIED:
-        return False
-    last_hit = one.first if one.last_credited is None else one.last_credited
-    return one.last - last_hit >= weeks * WEEK_S and now - one.last < weeks * WEEK_S
-
-
-def paused_predictors(counts: Sequence[PredictorCounts], now: float, weeks: float) -> str | None:
-    """Return which predictors are paused, in one sentence; None if none is."""
-    predictors = (one for one in counts if not one.source.startswith(f"{_STANDING}/"))  # which the user chose
-    found = ", ".join(sorted(one.source for one in predictors if is_paused(one, now, weeks)))
-    return f"paused predictors (none of their questions asked in {weeks:g} weeks): {found}" if found else None
 
 
 def hit_rate(one: PredictorCounts | None) -> float:

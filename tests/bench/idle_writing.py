@@ -19,7 +19,7 @@ from statistics import fmean, median
 from time import perf_counter
 
 from engine.idle.plan import PREDICTION_TOKENS
-from engine.idle.predict import WEEKS, AskAbout, Prediction, from_chunks, from_forms, pick, shares
+from engine.idle.predict import AskAbout, Prediction, from_chunks, from_forms, pick, shares
 from engine.kv.restore import PromptReader
 from engine.llm.generate import ask_about
 from engine.models.minilm import MiniLM
@@ -29,7 +29,7 @@ from engine.text.words import FUNCTION_WORDS
 from store.types import Hit, Vectors
 from tests.bench.indexed import IndexedUser, load
 from tests.bench.metrics import terms
-from tests.bench.quoting import NOW, SETS
+from tests.bench.quoting import SETS
 from tests.bench.reading import Row, interval, open_with_roles
 
 TAUS = (0.85, 0.7)  # the semantic tier's own threshold, and a lower one
@@ -118,7 +118,7 @@ def predicted(
 ) -> tuple[list[str], float]:
     """Predict questions about a document and choose among them as an idle run does; returns them, and the seconds."""
     began = perf_counter()
-    chosen = pick(predict(), shares(names, {}, _STRIDE, NOW.timestamp(), WEEKS), source.past)
+    chosen = pick(predict(), shares(names, {}, _STRIDE), source.past)
     return [one.question for one in chosen], perf_counter() - began
 
 

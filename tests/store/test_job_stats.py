@@ -103,11 +103,11 @@ def test_a_predictor_is_credited_when_its_question_is_first_used(ledger: Ledger)
     prediction_log.add({"history/model": 2}, 6.0)
     account.add_outputs("populate", [OTHER], account.newest_node(), "history/model")
     account.update(7.0)
-    assert prediction_log.all() == [PredictorCounts("history/model", 5, 0.0, 5.0, 6.0, None)]
+    assert prediction_log.all() == [PredictorCounts("history/model", 5, 0.0)]
     for at in (8.0, 9.0):
         AnswerBank(ledger).record_use(OTHER, 4, at)
         account.update(at)
-    assert prediction_log.all() == [PredictorCounts("history/model", 5, 1.0, 5.0, 6.0, 8.0)]
+    assert prediction_log.all() == [PredictorCounts("history/model", 5, 1.0)]
 
 
 def test_answers_to_refresh_are_found_by_writer(ledger: Ledger) -> None:
