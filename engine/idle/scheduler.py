@@ -263,8 +263,6 @@ class JobRunner:
     until: float  # on the clock
     most: int  # jobs
     spent: dict[Kind, JobCost] = field(default_factory=dict, init=False)
-    _estimated_s: dict[Kind, float] = field(default_factory=dict, init=False)  # of jobs that are done
-    _measured_s: dict[Kind, float] = field(default_factory=dict, init=False)
     _jobs: Jobs = field(init=False)
     _account: JobAccount = field(init=False)
 
@@ -316,10 +314,7 @@ class JobRunner:
             return JobResult(job, "gave up")
         if sum(spent.units for spent in self.spent.values()) >= self.most:
             return JobResult(job, "limit")
-        estimated, measured = self._estimated_s.get(job.kind, 0.0), self._measured_s.get(job.kind, 0.0)
-        slowdown = max(1.0, measured / estimated) if estimated else 1.0
-        too_long = self.clock() + job.cost_s * slowdown > self.until
-        return JobResult(job, "no time") if too_long else None
+        return JobResult(job, "no time") if self.clock() + job.cost_s > self.until else None
 
     def _run_job(self, job: Job, handler: Handler) -> JobResult:
         """Run a job. One that is killed has been tried, and so has one that ran out of time: it may always be too long.
@@ -349,11 +344,7 @@ class JobRunner:
         elif kind != "prefetch":  # nodes that a question stored meanwhile are not theirs
             # Counts as 1 for a predicted question whose answer was reused, less where only the prefill was.
             self._account.add_outputs(kind, outcome.made, node, job.source, 0.25)
-        done = outcome.state == "done"
-        spent = self._count(kind, self.measure().less(before) + JobCost(int(done)))
-        if done:
-            self._estimated_s[kind] = self._estimated_s.get(kind, 0.0) + job.cost_s
-            self._measured_s[kind] = self._measured_s.get(kind, 0.0) + spent.seconds
+        spent = self._count(kind, self.measure().less(before) + JobCost(int(outcome.state == "done")))
         return JobResult(job, outcome.state, spent, reason)
 
     def _count(self, kind: Kind, spent: JobCost) -> JobCost:

@@ -119,13 +119,6 @@ def test_a_job_that_there_is_no_time_for_is_not_begun_and_a_shorter_one_is(ledge
     assert run(ledger, *jobs, limits=(100, 9)) == ["done", "no time", "done"]
 
 
-def test_estimates_grow_once_jobs_took_longer(ledger: Ledger) -> None:
-    clock = Clock()
-    jobs = (make("a", clock.works(10), seconds=1), make("b", clock.works(2), seconds=2))
-    assert run(ledger, *jobs, limits=(20, 9), clock=clock) == ["done", "no time"]
-    assert run(ledger, *jobs[1:], limits=(20, 9), clock=clock) == ["done"]
-
-
 def test_before_each_job_it_is_checked_whether_the_run_must_stop(ledger: Ledger) -> None:
     reasons = iter((None, "on battery", "on battery"))
     handlers: Handlers = {
