@@ -139,10 +139,9 @@ def session_idle(output: str, now: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The paths to read on Linux: folders of power supplies and of terminals, and the PATH of programs."""
+    """The folder of power supplies on Linux, the PATH of programs, and the system."""
 
     supplies: Path = Path("/sys/class/power_supply")
-    terminals: Path = Path("/dev")
     tools: str = "/usr/bin:/bin:/usr/sbin:/sbin"  # the PATH of cron is too short
     system: str = sys.platform
 
@@ -177,27 +176,12 @@ def away_s(sources: Sources, now: float) -> float | None:
     """Return the seconds since the machine was in use, None if unknown; `now` is in seconds since the epoch."""
     if sources.system == "darwin":
         return hid_idle(_output_of(sources, "ioreg", "-c", "IOHIDSystem", "-d", "4"))
-    known = [one for one in (_sessions(sources, now), _terminals(sources, now)) if one is not None]
-    return min(known, default=None)
-
-
-def _sessions(sources: Sources, now: float) -> float | None:
     listed = _output_of(sources, "loginctl", "list-sessions", "--no-legend").splitlines()
     names = [line.split()[0] for line in listed if line.split()]
     if not names:
         return None
     properties = (word for name in ("Class", "Type", "IdleHint", "IdleSinceHint") for word in ("-p", name))
     return session_idle(_output_of(sources, "loginctl", "show-session", *properties, *names), now)
-
-
-def _terminals(sources: Sources, now: float) -> float | None:
-    """Return the seconds since a key was pressed in a terminal, which sets its access time."""
-    read = list[float]()
-    for path in (*sources.terminals.glob("pts/[0-9]*"), *sources.terminals.glob("tty[0-9]*")):
-        with suppress(OSError):
-            if (found := path.stat()).st_uid or path.parent.name == "pts":  # whoever is logged in owns a console
-                read.append(found.st_atime)
-    return max(0.0, now - max(read)) if read else None
 
 
 def _text(path: Path) -> str:

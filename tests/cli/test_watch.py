@@ -331,7 +331,7 @@ def begun(tmp_path: Path) -> str:
 
 def runs_of(tmp_path: Path, *code: str, supplies: Path = Path("/none")) -> IdleRuns:
     """Return idle runs of a program, on a machine with these power supplies that nobody uses."""
-    machine = Machine(Sources(supplies, tmp_path / "no terminals", str(tmp_path / "no tools"), "linux"))
+    machine = Machine(Sources(supplies, str(tmp_path / "no tools"), "linux"))
     command = [sys.executable, *code, str(tmp_path / "begun")]
     return IdleRuns(command, QUICK, WatchPrinter(as_json=True), os.environ, machine)
 

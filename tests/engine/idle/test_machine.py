@@ -1,6 +1,5 @@
 """The state of the machine, read from real files and programs: present, missing, and failing."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -13,20 +12,13 @@ NOW = 1_700_000_000.0
 @pytest.fixture
 def sources(tmp_path: Path) -> Sources:
     """Return a machine of which nothing is known."""
-    return Sources(tmp_path / "supplies", tmp_path / "dev", str(tmp_path / "tools"), "linux")
+    return Sources(tmp_path / "supplies", str(tmp_path / "tools"), "linux")
 
 
 def supply(sources: Sources, name: str, text: str) -> None:
     folder = sources.supplies / name
     folder.mkdir(parents=True)
     (folder / "uevent").write_text(text)
-
-
-def terminal(sources: Sources, name: str, ago: float) -> None:
-    path = sources.terminals / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch()
-    os.utime(path, (NOW - ago, NOW))
 
 
 def tool(sources: Sources, name: str, script: str) -> None:
@@ -46,13 +38,6 @@ def test_supplies_are_read_where_the_kernel_has_them(sources: Sources) -> None:
     assert on_mains(sources) is False
 
 
-def test_the_last_key_at_any_terminal_counts(sources: Sources) -> None:
-    terminal(sources, "pts/0", 900)
-    terminal(sources, "pts/1", 40)
-    terminal(sources, "pts/ptmx", 0)
-    assert away_s(sources, NOW) == pytest.approx(40)
-
-
 def test_the_login_manager_is_asked_for_all_its_sessions(sources: Sources) -> None:
     said = f"Class=user\\nType=tty\\nIdleHint=no\\nIdleSinceHint={int((NOW - 25) * 1e6)}\\n"
     tool(
@@ -60,7 +45,6 @@ def test_the_login_manager_is_asked_for_all_its_sessions(sources: Sources) -> No
         "loginctl",
         f'test "$1" = list-sessions && echo "  c2 1000 me seat0" && exit\nprintf "{said}"; echo $* >&2',
     )
-    terminal(sources, "pts/0", 900)
     assert away_s(sources, NOW) == pytest.approx(25, abs=0.01)
 
 
@@ -73,7 +57,7 @@ def test_a_program_that_fails_reports_nothing(sources: Sources, script: str) -> 
 def test_macos_is_asked_through_its_own_programs(sources: Sources) -> None:
     tool(sources, "pmset", "echo \"Now drawing from 'Battery Power'\"")
     tool(sources, "ioreg", "echo '\"HIDIdleTime\" = 5000000000'")
-    mac = Sources(sources.supplies, sources.terminals, sources.tools, "darwin")
+    mac = Sources(sources.supplies, sources.tools, "darwin")
     assert (on_mains(mac), away_s(mac, NOW)) == (False, 5.0)
 
 
