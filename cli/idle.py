@@ -195,8 +195,6 @@ _NAMES = {
 
 def row(report: "IdleReport", seconds: float, *, dry_run: bool) -> dict[str, Any]:
     """Return a report as plain values."""
-    from engine.health import so_far
-
     results = report.results
     return {
         "schema": SCHEMA,
@@ -211,11 +209,6 @@ def row(report: "IdleReport", seconds: float, *, dry_run: bool) -> dict[str, Any
         "done": sum(one.state == "done" for one in results),
         "bytes": sum(one.spent.bytes for one in results),
         "seconds": round(seconds, 3),
-        "kinds": [
-            {"job": kind, "units": spent.units, "seconds": round(spent.seconds, 4)}
-            for kind, spent in report.spent.items()
-        ],
-        "so_far": so_far(report.so_far),
     }
 
 

@@ -23,7 +23,7 @@ from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications
 from store.errors import NoModel, PkbError, UsageError, as_pkb_error
 from store.history import History
 from store.home import ELSEWHERE, Home, existing, file_system, unsafe_place
-from store.jobs import JobAccount, JobBenefit, Jobs, PredictionLog
+from store.jobs import JobAccount, Jobs, PredictionLog
 
 _HERE = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
 _GB = 10**9
@@ -202,14 +202,6 @@ def _kv_steps(opened: Session) -> Check:
     return Check("kv steps", "ok" if found else "note", found or "not measured yet: the first question measures them")
 
 
-def so_far(benefits: Mapping[str, JobBenefit]) -> list[dict[str, Any]]:
-    """Return cost and benefit of each kind of idle job in all runs, as plain values."""
-    return [
-        {"job": kind, **json_values(one), "seconds": round(one.seconds, 4), "saved_s": round(one.saved_s, 3)}
-        for kind, one in benefits.items()
-    ]
-
-
 def gather(opened: Session) -> dict[str, Any]:
     """Return all figures, as the reference of `--json` describes them."""
     from engine.ingest.imap import shown_path
@@ -303,7 +295,10 @@ def _idle_counts(opened: Session) -> dict[str, Any]:
     account.update(opened.now.timestamp())
     return {
         "pending": Jobs(opened.ledger).counts(),
-        "so_far": so_far(account.by_kind()),
+        "so_far": [
+            {"job": kind, **json_values(one), "seconds": round(one.seconds, 4), "saved_s": round(one.saved_s, 3)}
+            for kind, one in account.by_kind().items()
+        ],
         "predicted": sum(one.predicted for one in predictors),
         "asked_later": round(float(sum(one.credited for one in predictors)), 3),
     }

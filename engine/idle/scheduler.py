@@ -239,7 +239,6 @@ class JobRunner:
 
     ledger: Ledger
     clock: Callable[[], float]  # seconds
-    counted: float  # on the clock: all seconds before it are; those until the run begins count as the kind `start`
     why_stop: Callable[[], str | None]
     generation: Callable[[], int]
     measure: Callable[[], JobCost]
@@ -247,11 +246,12 @@ class JobRunner:
     until: float  # on the clock
     most: int  # jobs
     spent: dict[Kind, JobCost] = field(default_factory=dict, init=False)
+    _counted: float = field(init=False)  # on the clock: all seconds of the run before it are
     _jobs: Jobs = field(init=False)
     _account: JobAccount = field(init=False)
 
     def __post_init__(self) -> None:
-        self._jobs, self._account = Jobs(self.ledger), JobAccount(self.ledger)
+        self._counted, self._jobs, self._account = self.clock(), Jobs(self.ledger), JobAccount(self.ledger)
 
     def run(self, handlers: Handlers) -> Iterator[JobResult]:
         """Run the jobs of all kinds and yield the result of each; start over when mail comes in.
@@ -259,7 +259,6 @@ class JobRunner:
         Once the time is up nothing more is planned.
         """
         seen = set[State]()
-        self._count("start", JobCost())
         while "new mail" not in seen:
             generation = self.generation()
             for kind, handler in handlers.items():
@@ -334,7 +333,7 @@ class JobRunner:
     def _count(self, kind: Kind, spent: JobCost) -> JobCost:
         """Count a cost for a kind, with all seconds since the last count."""
         now = self.clock()
-        spent, self.counted = spent + JobCost(seconds=now - self.counted), now
+        spent, self._counted = spent + JobCost(seconds=now - self._counted), now
         self.spent[kind] = self.spent.get(kind, JobCost()) + spent
         self._account.add(kind, spent)
         return spent
@@ -357,10 +356,8 @@ def run_idle(session: Session, request: IdleRequest, on_progress: OnProgress = l
                 _plan_and_run(session, request, report, on_progress)
             except Locked as busy:
                 report.reason = busy.message
-        account = JobAccount(ledger)
         if not request.dry_run:
-            account.update(session.now.timestamp())
-        report.so_far = account.by_kind()
+            JobAccount(ledger).update(session.now.timestamp())
     return report
 
 
@@ -430,7 +427,6 @@ def _run(
     runner = JobRunner(
         ledger,
         clock=time.monotonic,
-        counted=request.began,
         why_stop=why_stop,
         generation=lambda: ledger.generation,
         measure=planner.measure,
@@ -438,7 +434,7 @@ def _run(
         until=request.began + request.seconds,
         most=request.jobs,
     )
-    report.spent, results = runner.spent, dict[tuple[str, str], JobResult]()
+    results = dict[tuple[str, str], JobResult]()
     try:
         with stopping(session.models, planner.is_over):
             for result in runner.run(planner.handlers()):

@@ -9,17 +9,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-from store.jobs import JobBenefit, JobCost
+from store.jobs import JobCost
 
 
 class OutOfTime(Exception):
     """The idle run ended in the middle of a job."""
 
 
-Kind = Literal[
-    "start", "refresh", "verify", "predict", "populate", "standing", "convert", "prefetch",
-    "restore", "maintenance",
-]  # fmt: skip
+Kind = Literal["refresh", "verify", "predict", "populate", "standing", "convert", "prefetch", "restore", "maintenance"]
 
 # `failed` and `gave up`: the job raised an error, now or too often. The others say why a job did not run.
 State = Literal[
@@ -90,12 +87,10 @@ class IdleRequest(Struct, frozen=True):
 
 
 class IdleReport(Struct):
-    """The result of each job, why the run ended, its cost by kind, and the cost and benefit of all runs so far."""
+    """The result of each job, and why the run ended."""
 
     results: list[JobResult] = []
     reason: str | None = None
-    spent: dict[Kind, JobCost] = {}
-    so_far: dict[str, JobBenefit] = {}
 
 
 def check_time(is_over: Callable[[], bool]) -> None:

@@ -137,7 +137,6 @@ class Home:
         runner = JobRunner(
             ledger,
             clock=time.monotonic,
-            counted=time.monotonic(),
             why_stop=why_stop,
             generation=lambda: ledger.generation,
             measure=self.planner.measure,

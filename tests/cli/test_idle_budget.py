@@ -53,7 +53,7 @@ def populate(session: Session, is_over: Callable[[], bool]) -> list[str]:
     began, ledger = time.monotonic(), session.ledger
     generation = ledger.generation
     about = (lambda: None, lambda: generation, planner.measure, session.now.timestamp(), began + 1e6, 9)
-    runner = JobRunner(ledger, time.monotonic, began, *about)
+    runner = JobRunner(ledger, time.monotonic, *about)
     with stopping(session.models, is_over):
         return [one.state for one in runner.run({"populate": planner.handlers()["populate"]})]
 

@@ -115,7 +115,7 @@ def runner(
     now: datetime = NOW,
 ) -> JobRunner:
     """Begin an idle run."""
-    return JobRunner(ledger, clock, clock(), why_stop, generation, measure, now.timestamp(), *limits)
+    return JobRunner(ledger, clock, why_stop, generation, measure, now.timestamp(), *limits)
 
 
 def handler(jobs: Sequence[Job], run: Callable[[Job], Outcome]) -> Handler:

@@ -233,7 +233,6 @@ def test_the_seconds_of_all_kinds_add_up_to_the_time_passed(ledger: Ledger) -> N
     here = runner(ledger, clock=clock)
     list(here.run(handlers))
     assert {kind: (spent.units, spent.seconds) for kind, spent in here.spent.items()} == {
-        "start": (0, 0.0),
         "populate": (2, 20.0),
         "maintenance": (1, 5.0),
     }
