@@ -173,11 +173,6 @@ _LABEL = re.compile(r"^\**(?:questions?|q|prediction)\s*\d{0,3}\**\s*[:.)]\**\s*
 _MARKS = "\"'“”„«»‘’`*_ \t"
 _END = re.compile(r"[?？]+[\"'”’»)*_]*(?=\s+[^\Wa-z]|\s*$)|？", re.MULTILINE)
 _SPECIAL = re.compile(r"<\|[^|>]{0,40}\|>|</?s>")
-_ASKS = re.compile(
-    r"(?:wh(?:at|en|ere|ich|o|om|ose|y)|how|is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|may"
-    r"|in which|at what|on which|to whom|by when)(?:['’]s)?\s",
-    re.IGNORECASE,
-)
 _BLANK = re.compile(r"\[[^\]\d]*\]|<[^>]*>|\{[^}]*\}|_{2,}|\.{3}|…")  # a placeholder
 _WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
@@ -199,11 +194,9 @@ def _question(piece: str) -> str | None:
     while text != before:
         before, text = text, _LABEL.sub("", _BULLET.sub("", text.strip(_MARKS))).strip(_MARKS)
     text = text.rstrip(",;" + _MARKS)
-    asks = text.endswith(("?", "？")) or _ASKS.match(text) is not None
     has_words = len(re.findall(r"[^\W\d_]+", text)) > 1 or len(_WIDE.findall(text)) > 2
-    if not asks or not 5 <= len(text) <= LONGEST or _BLANK.search(text) or not has_words:
-        return None
-    return text if text.endswith(("?", "？")) else text.rstrip(".:! ") + "?"
+    is_question = text.endswith(("?", "？")) and 5 <= len(text) <= LONGEST and has_words and not _BLANK.search(text)
+    return text if is_question else None
 
 
 MOST_QUEUED = 1000  # predicted questions
@@ -272,12 +265,11 @@ _LITERAL: tuple[SpanKind, ...] = ("phone", "link", "amount")
 
 @dataclass(frozen=True, slots=True)
 class QuestionForm:
-    """A question with a slot; `asked` are the fillers it was asked with, `share` its part of all questions."""
+    """A question with a slot; `share` is its part of all questions."""
 
     before: str
     after: str
     slot: Slot
-    asked: frozenset[str]  # normalised
     share: float
 
     def filled(self, filler: str) -> str:
@@ -293,10 +285,9 @@ def forms(questions: Sequence[str]) -> list[QuestionForm]:
             found[normalise(before + "x")[:-1], normalise(after), slot].append((before, filler, after))
     learned = list[QuestionForm]()
     for (_, _, slot), uses in found.items():
-        asked = frozenset(normalise(filler) for _, filler, _ in uses)
-        if len(asked) > 1:
+        if len({normalise(filler) for _, filler, _ in uses}) > 1:
             before, _, after = uses[-1]
-            learned.append(QuestionForm(before, after, slot, asked, len(uses) / len(questions)))
+            learned.append(QuestionForm(before, after, slot, len(uses) / len(questions)))
     return sorted(learned, key=lambda form: (-form.share, form.before, form.after))
 
 
@@ -324,11 +315,6 @@ def may_answer(form: QuestionForm, filler: str, hit: Hit) -> bool:
     return True
 
 
-def names_of(questions: Sequence[str]) -> list[str]:
-    """Return the names in questions, each once."""
-    return list(dict.fromkeys(name for one in questions for name in understand(one, _ANY_DAY).names))
-
-
 def _slots(question: str) -> Iterator[tuple[str, str, str, Slot]]:
     understood = understand(question, _ANY_DAY)
     for name in understood.names:
@@ -348,12 +334,12 @@ _SWAPPED = {"when is ": "Where is ", "when was ": "Where was ", "where is ": "Wh
 def from_forms(
     hits: Sequence[Hit], past: Sequence[str], is_over: Callable[[], bool] = lambda: False
 ) -> list[Prediction]:
-    """Return past questions about other names and subjects of new chunks, newest first, and with where for when.
+    """Return past questions about other names and subjects of new chunks, and with where for when; some twice.
 
     OutOfTime before a chunk once `is_over`.
     """
-    names, found = names_of(past), list[Prediction]()
-    learned = forms(past)[:20]
+    names = list(dict.fromkeys(name for one in past for name in understand(one, _ANY_DAY).names))
+    learned, found = forms(past)[:20], list[Prediction]()
     for place, hit in enumerate(hits):
         check_time(is_over)
         fillers_of = {slot: fillers(hit, slot, names) for slot in dict.fromkeys(form.slot for form in learned)}
@@ -367,10 +353,7 @@ def from_forms(
         for opening, other in _SWAPPED.items():
             if question.casefold().startswith(opening):
                 found.append(Prediction(other + question[len(opening) :], "history/form", 0.2))
-    best = dict[str, Prediction]()  # each question once
-    for one in sorted(found, key=lambda each: -each.probability):
-        best.setdefault(one.question.casefold(), one)
-    return list(best.values())
+    return found
 
 
 _STANDING: Kind = "standing"

@@ -27,7 +27,6 @@ FORMS = {
     "fenced json": f"```json\n{json.dumps(TWO)}\n```",
     "json in chatter": f"Here they are: {json.dumps(TWO)} I hope that helps!",
     "chatter": "Sure! Here are two questions:\n\n1. When is the rehearsal?\n\n2. Who is bringing the cake?\n\nEnjoy.",
-    "no mark": "1. When is the rehearsal\n2. Who is bringing the cake.",
     "markers": "When is the rehearsal?<|im_end|>\n<|im_start|>Who is bringing the cake?</s>",
     "terminal escapes": "When\x07 is the\x1b rehearsal?\r\nWho is bringing\u200b the cake?",
     "twice": "When is the rehearsal?\nwhen is  the REHEARSAL ?\nWho is bringing the cake?",
@@ -48,7 +47,7 @@ def test_the_number_of_questions_is_limited() -> None:
     [
         "", "Nothing comes to mind.", "?", "???", "Why?", "When is [event]?", "Who is <name>?", "What did ____ say?",
         "What happened to {person}?", "When is the...?", "What " + "very " * 60 + "long thing is it?", "[]", "{", '["',
-        "12 34?", "The rehearsal is on Friday.",
+        "12 34?", "The rehearsal is on Friday.", "When is the rehearsal.",
     ],
 )  # fmt: skip
 def test_lines_that_are_no_question_are_dropped(written: str) -> None:

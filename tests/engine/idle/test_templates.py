@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.predict import fillers, forms, from_forms, may_answer, names_of
+from engine.idle.predict import fillers, forms, from_forms, may_answer
 from engine.idle.types import OutOfTime
 from tests.engine.idle.kit import hit
 
@@ -31,10 +31,6 @@ def test_a_question_asked_about_one_name_only_is_no_template() -> None:
     assert forms(["Who is Eve Fox?", "Who is Eve Fox?"]) == []
 
 
-def test_a_template_knows_the_names_it_was_asked_with() -> None:
-    assert forms(ASKED)[0].asked == {"carla diaz", "dan moe"}
-
-
 def test_names_are_filled_in_by_people_and_by_names_asked_about() -> None:
     one = hit("Eve asked Gus Hall whether Oslo is far.")
     assert fillers(one, "name", ["Oslo", "Rome"]) == ["Ann Lee", "Bob Roy", "Gus Hall", "Oslo"]
@@ -57,15 +53,10 @@ def test_an_address_is_asked_for_where_one_looks_like_the_name() -> None:
     assert [may_answer(form, name, hit("text")) for name in ("Ann Lee", "Gus Hall")] == [True, False]
 
 
-def test_the_names_asked_about_are_given_once() -> None:
-    assert names_of(ASKED) == ["Carla Diaz", "Eve Fox", "Dan Moe", "summer picnic", "the boiler"]
-
-
 @given(st.lists(st.text(max_size=60), max_size=6))
 def test_a_template_filled_with_its_names_is_a_question_that_was_asked(questions: list[str]) -> None:
     for form in forms(questions):
         assert any(one.startswith(form.before) and one.endswith(form.after) for one in questions)
-        assert len(form.asked) > 1
 
 
 @pytest.mark.parametrize("steps", [0, 3])
