@@ -2,6 +2,7 @@
 
 import os
 import plistlib
+import re
 import shutil
 import subprocess
 import sys
@@ -28,27 +29,15 @@ LABEL = "pkb.idle"
 UNIT = "pkb-idle"
 MINUTE = 17  # of every hour, when not everybody else's jobs start
 _NICE = 10
+_UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """Words to run, the first a whole path, with environment variables."""
-
-    words: Sequence[str]
-    environ: Mapping[str, str]
-
-    def __post_init__(self) -> None:
-        for text in (*self.words, *self.environ.values()):
-            if any(ord(letter) < 32 or ord(letter) == 127 or 0xD800 <= ord(letter) < 0xE000 for letter in text):
-                raise PkbError("a path of pkb holds a control character or invalid text, so it cannot be scheduled")
-
-
-def launchd(command: Command) -> str:
+def launchd(words: Sequence[str], environ: Mapping[str, str]) -> str:
     """Return the property list of an agent; a run that was slept through is made up for."""
     agent = {
         "Label": LABEL,
-        "ProgramArguments": list(command.words),
-        "EnvironmentVariables": dict(command.environ),
+        "ProgramArguments": list(words),
+        "EnvironmentVariables": dict(environ),
         "StartCalendarInterval": {"Minute": MINUTE},
         "ProcessType": "Background",
         "LowPriorityIO": True,
@@ -57,17 +46,16 @@ def launchd(command: Command) -> str:
     return plistlib.dumps(agent, sort_keys=False).decode("utf-8")
 
 
-def systemd_service(command: Command) -> str:
+def systemd_service(words: Sequence[str], environ: Mapping[str, str]) -> str:
     """Return the systemd unit that runs once; a signal is not a failure."""
-    environ = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in command.environ.items())
-    words = " ".join(_quoted(word).replace("$", "$$") for word in command.words)
+    named = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in environ.items())
     return f"""\
 [Unit]
 Description=pkb background jobs
 
 [Service]
 Type=oneshot
-{environ}ExecStart={words}
+{named}ExecStart={" ".join(_quoted(word).replace("$", "$$") for word in words)}
 SuccessExitStatus=143
 Nice={_NICE}
 IOSchedulingClass=idle
@@ -111,11 +99,13 @@ def arrange(action: Action, *, as_json: bool, system: str = sys.platform) -> Non
     """Install, remove or show the hourly run of `pkb idle` for this user, and say what that is."""
     home = locate(os.environ)  # where everything lies now
     places = {"PKB_HOME": str(home.data), "PKB_CACHE": str(home.cache), "PKB_CONFIG": str(home.config)}
-    command = Command(words(), places)
+    command = words()
+    if _UNFIT.search("".join([*command, *places.values()])):
+        raise PkbError("a path of pkb holds a control character or invalid text, so it cannot be scheduled")
     if system == "darwin":
         by, domain = "launchd", f"gui/{os.getuid()}"
         agent = Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
-        files, start = {agent: launchd(command)}, [["launchctl", "bootstrap", domain, str(agent)]]
+        files, start = {agent: launchd(command, places)}, [["launchctl", "bootstrap", domain, str(agent)]]
         stop, ask = (["launchctl", verb, f"{domain}/{LABEL}"] for verb in ("bootout", "print"))
     else:
         by, timer, systemctl = "systemd", f"{UNIT}.timer", ["systemctl", "--user"]
@@ -123,7 +113,7 @@ def arrange(action: Action, *, as_json: bool, system: str = sys.platform) -> Non
             step = "pkb ingest --watch, which runs idle jobs while the machine is idle"
             raise PkbError("systemd user timers are not available here", step)
         folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
-        files = {folder / f"{UNIT}.service": systemd_service(command), folder / timer: SYSTEMD_TIMER}
+        files = {folder / f"{UNIT}.service": systemd_service(command, places), folder / timer: SYSTEMD_TIMER}
         start = [[*systemctl, "daemon-reload"], [*systemctl, "enable", "--now", timer]]
         stop, ask = [*systemctl, "disable", "--now", timer], [*systemctl, "is-enabled", timer]
     if action == "uninstall" or (action == "install" and system == "darwin"):

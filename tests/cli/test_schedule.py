@@ -16,17 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.app import run as pkb
-from cli.idle import SYSTEMD_TIMER, Action, Command, arrange, launchd, systemd_service
+from cli.idle import SYSTEMD_TIMER, Action, arrange, launchd, systemd_service
 from store.errors import PkbError
 from tests.cli.conftest import Pkb, commands
 from tests.cli.test_json import compare
 
-HERE = Command(
-    ["/opt/my pkb/bin/pkb", "idle", "--budget", "50m"], {"PKB_HOME": "/home/zoë/100% $mine", "PKB_CONFIG": "/a'b\"c\\d"}
-)
+COMMAND = ["/opt/my pkb/bin/pkb", "idle", "--budget", "50m"]
+PLACES = {"PKB_HOME": "/home/zoë/100% $mine", "PKB_CONFIG": "/a'b\"c\\d"}
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
-WORDS = st.builds(Command, st.lists(TEXT, min_size=1, max_size=4).map(lambda rest: ["/bin/echo", *rest]),
-                  st.dictionaries(st.sampled_from(["PKB_HOME", "PKB_CACHE", "PKB_CONFIG"]), TEXT))  # fmt: skip
+WORDS = st.lists(TEXT, min_size=1, max_size=4).map(lambda rest: ["/bin/echo", *rest])
+ENVIRON = st.dictionaries(st.sampled_from(["PKB_HOME", "PKB_CACHE", "PKB_CONFIG"]), TEXT)
 LOGGED = '#!/bin/sh\necho "$(basename "$0") $*" >> "$LOG"\nexit ${CODE:-0}\n'
 REFUSING = '#!/bin/sh\ncase "$*" in *show-env*|*reload) exit 0;; *) echo "no bus" >&2; exit 1;; esac\n'
 AT_HOME = ("PKB_HOME", "PKB_CACHE", "PKB_CONFIG")
@@ -59,24 +58,24 @@ def run(action: Action, capsys: pytest.CaptureFixture[str], system: str = "linux
 
 
 def test_the_launchd_agent_has_command_environment_and_hour() -> None:
-    agent = plistlib.loads(launchd(HERE).encode())
-    assert (agent["ProgramArguments"], agent["EnvironmentVariables"]) == (HERE.words, HERE.environ)
+    agent = plistlib.loads(launchd(COMMAND, PLACES).encode())
+    assert (agent["ProgramArguments"], agent["EnvironmentVariables"]) == (COMMAND, PLACES)
     assert agent["StartCalendarInterval"] == {"Minute": 17}
     assert agent["ProcessType"] == "Background"
 
 
-@given(WORDS)
-def test_the_launchd_agent_takes_any_path(command: Command) -> None:
-    agent = plistlib.loads(launchd(command).encode())
-    assert (agent["ProgramArguments"], agent["EnvironmentVariables"]) == (command.words, command.environ)
+@given(WORDS, ENVIRON)
+def test_the_launchd_agent_takes_any_path(words: list[str], environ: dict[str, str]) -> None:
+    agent = plistlib.loads(launchd(words, environ).encode())
+    assert (agent["ProgramArguments"], agent["EnvironmentVariables"]) == (words, environ)
 
 
 def test_the_systemd_unit_quotes_command_and_environment() -> None:
-    lines = systemd_service(HERE).splitlines()
+    lines = systemd_service(COMMAND, PLACES).splitlines()
     assert 'ExecStart="/opt/my pkb/bin/pkb" "idle" "--budget" "50m"' in lines
     assert 'Environment="PKB_HOME=/home/zoë/100%% $mine"' in lines
     assert 'Environment="PKB_CONFIG=/a\'b\\"c\\\\d"' in lines
-    assert 'ExecStart="/a$$b"' in systemd_service(Command(["/a$b"], {})).splitlines()
+    assert 'ExecStart="/a$$b"' in systemd_service(["/a$b"], {}).splitlines()
 
 
 def test_the_timer_catches_up_after_sleep() -> None:
@@ -87,18 +86,22 @@ def test_the_timer_catches_up_after_sleep() -> None:
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here to ask")
 def test_systemd_analyze_accepts_the_units(tmp_path: Path) -> None:
-    command = Command([sys.executable, "-c", "print('a b %h $HOME')"], HERE.environ)
-    (tmp_path / "pkb-idle.service").write_text(systemd_service(command))
+    command = [sys.executable, "-c", "print('a b %h $HOME')"]
+    (tmp_path / "pkb-idle.service").write_text(systemd_service(command, PLACES))
     (tmp_path / "pkb-idle.timer").write_text(SYSTEMD_TIMER)
     names = [str(tmp_path / f"pkb-idle.{kind}") for kind in ("service", "timer")]
     done = subprocess.run(["systemd-analyze", "verify", "--user", *names], capture_output=True, text=True, check=False)
     assert [line for line in done.stderr.splitlines() if "pkb-idle" in line] == []
 
 
-@pytest.mark.parametrize("path", ["/a\nb", "/a\x00b", "/caf\udce9"])
-def test_a_path_that_no_schedule_can_hold_is_refused(path: str) -> None:
+@pytest.mark.parametrize("path", ["/a\nb", "/a\x7fb", "/caf\udce9"])
+@pytest.mark.parametrize("system", ["linux", "darwin"])
+def test_a_path_that_no_schedule_can_hold_is_refused(
+    tools: Path, monkeypatch: pytest.MonkeyPatch, system: str, path: str
+) -> None:
+    monkeypatch.setenv("PKB_HOME", path)
     with pytest.raises(PkbError, match="cannot be scheduled"):
-        Command(["/bin/pkb"], {"PKB_HOME": path})
+        arrange("install", as_json=True, system=system)
 
 
 def test_systemd_gets_two_units_and_is_reloaded(
