@@ -58,23 +58,6 @@ class MachineFacts:
     asked_s: float | None = None  # since the last question
 
 
-@dataclass(frozen=True, slots=True)
-class OwnLoad:
-    """The part of the system's load average that is due to this process."""
-
-    at: float  # seconds on the clock
-    cpu_s: float  # processor time until then
-    load: float = 0.0
-
-    def then(self, at: float, cpu_s: float) -> "OwnLoad":
-        """Return the load at a later time, as an exponential average like the system's."""
-        passed = at - self.at
-        if passed <= 0:
-            return self
-        decay = math.exp(-passed / _AVERAGE_S)
-        return OwnLoad(at, cpu_s, self.load * decay + (cpu_s - self.cpu_s) / passed * (1 - decay))
-
-
 def why_not(facts: MachineFacts) -> str | None:
     """Return why the machine must not be used for idle work; None if it may."""
     if not facts.mains:
@@ -86,6 +69,12 @@ def why_not(facts: MachineFacts) -> str | None:
     if facts.load > _BUSY:
         return f"the machine is busy: load {facts.load:.1f} per core"
     return None
+
+
+def averaged(load: float, used_s: float, passed_s: float) -> float:
+    """Return the load of a process after some more seconds with so much processor time, averaged like the system's."""
+    decay = math.exp(-passed_s / _AVERAGE_S)
+    return load * decay + used_s / passed_s * (1 - decay) if passed_s > 0 else load
 
 
 def others(load: float, own: float, cores: int) -> float:
@@ -151,17 +140,18 @@ class Machine:
 
     def __init__(self, sources: Sources | None = None) -> None:
         self._sources = sources or Sources()
-        self._own = OwnLoad(time.monotonic(), time.process_time())
+        self._at, self._used_s, self._load = time.monotonic(), time.process_time(), 0.0  # its own
         self._known: tuple[float, bool, float | None] | None = None
 
     def facts(self, asked_s: float | None) -> MachineFacts:
         """Return the state of the machine now; `asked_s` is the time since the last question, a sign of presence."""
-        now = time.monotonic()
-        self._own = self._own.then(now, time.process_time())
+        now, used_s = time.monotonic(), time.process_time()
+        self._load = averaged(self._load, used_s - self._used_s, now - self._at)
+        self._at, self._used_s = now, used_s
         if self._known is None or now - self._known[0] >= 5.0:
             self._known = now, on_mains(self._sources), away_s(self._sources, time.time())
         at, mains, idle = self._known
-        load = others(os.getloadavg()[0], self._own.load, os.cpu_count() or 1)
+        load = others(os.getloadavg()[0], self._load, os.cpu_count() or 1)
         return MachineFacts(mains, load, None if idle is None else idle + now - at, asked_s)
 
 
@@ -258,9 +248,8 @@ class JobRunner:
 
         Once the time is up nothing more is planned.
         """
-        seen = set[State]()
-        while "new mail" not in seen:
-            generation = self.generation()
+        while True:
+            generation, seen = self.generation(), set[State]()
             for kind, handler in handlers.items():
                 if self.clock() > self.until:
                     return  # planning takes its time too
@@ -271,7 +260,6 @@ class JobRunner:
                     break
             if "new mail" not in seen or self.clock() > self.until:
                 return
-            seen.clear()
 
     def _run_kind(self, kind: Kind, handler: Handler, generation: int) -> Iterator[JobResult]:
         """Plan a kind, and run its jobs; the time of planning counts even where it fails."""

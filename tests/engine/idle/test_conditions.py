@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.idle.scheduler import (
     MachineFacts,
-    OwnLoad,
+    averaged,
     has_mains,
     hid_idle,
     others,
@@ -142,12 +142,12 @@ def test_the_load_of_others_is_without_our_own_and_for_each_core() -> None:
 
 def test_our_own_load_is_averaged_like_the_systems() -> None:
     """Two cores' worth of work for a minute: of an average that is one e-th old, the rest is ours."""
-    own = OwnLoad(0, 0)
-    for second in range(1, 61):
-        own = own.then(second, 2.0 * second)
-    assert own.load == pytest.approx(2 * (1 - math.exp(-1)))
-    assert own.then(own.at + 600, own.cpu_s).load == pytest.approx(0, abs=1e-3)
-    assert own.then(own.at, own.cpu_s + 5) is own
+    own = 0.0
+    for _ in range(60):
+        own = averaged(own, 2.0, 1.0)
+    assert own == pytest.approx(2 * (1 - math.exp(-1)))
+    assert averaged(own, 0.0, 600.0) == pytest.approx(0, abs=1e-3)
+    assert averaged(own, 5.0, 0.0) == own
 
 
 @given(st.text())
