@@ -7,7 +7,6 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -69,32 +68,20 @@ pkb answers questions about your own mail and meetings, on this machine. Start w
 All commands: pkb --help"""
 
 
-class Commands(Mapping[str, Any]):
-    """The commands by name; each module is imported when its command is used."""
-
-    def __init__(self) -> None:
-        self._made = dict[str, Any]()
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            module, function, _ = COMMANDS[name]
-            found, alone = getattr(import_module(f"cli.{module}"), function), typer.Typer(rich_markup_mode=None)
-            alone.add_typer(found, name=name) if isinstance(found, typer.Typer) else alone.command(name)(found)
-            self._made[name] = typer.main.get_group(alone).commands[name]
-        return self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
-
-
 class LazyGroup(TyperGroup):
-    """The group of all commands, whose help imports none of them."""
+    """The group of all commands: the module of each is imported when it is used, and none for the help."""
 
     def __init__(self, **about: Any) -> None:
-        super().__init__(**about | {"commands": Commands()})
+        super().__init__(**about | {"commands": dict.fromkeys(COMMANDS)})
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command; None if there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, function, _ = COMMANDS[cmd_name]
+        found, alone = getattr(import_module(f"cli.{module}"), function), typer.Typer(rich_markup_mode=None)
+        alone.add_typer(found, name=cmd_name) if isinstance(found, typer.Typer) else alone.command(cmd_name)(found)
+        return typer.main.get_group(alone).commands[cmd_name]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the names of the commands with what each does, by panel: those for experts alone, or the others."""

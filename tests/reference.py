@@ -61,8 +61,8 @@ def leaves(command: Any = None, path: str = "pkb") -> Iterator[tuple[str, Any]]:
     command = command or get_command(app)
     if not (inner := getattr(command, "commands", None)):
         yield path, command
-    for name, one in (inner or {}).items():
-        yield from leaves(one, f"{path} {name}")
+    for name in inner or ():
+        yield from leaves(command.get_command(None, name), f"{path} {name}")
 
 
 def options(command: Any) -> Rows:

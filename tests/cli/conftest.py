@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from cli.app import app, run
+from cli.app import COMMANDS, app, run
 from engine.session import Session
 from engine.settings import Experiment
 from tests.cli.serving import Served, served
@@ -79,8 +79,8 @@ def prepared(folder: Path, *commands: Sequence[str]) -> Path:
 
 def commands() -> dict[str, Any]:
     """Return the commands of pkb by name."""
-    found: dict[str, Any] = vars(get_command(app))["commands"]
-    return found
+    group: Any = get_command(app)
+    return {name: group.get_command(None, name) for name in COMMANDS}
 
 
 @pytest.fixture(autouse=True, scope="session")
