@@ -56,8 +56,11 @@ PANELS = {
     },
 }
 COMMANDS = {name: about for panel in PANELS.values() for name, about in panel.items()}
+# Spellings of earlier versions, which this one still takes, and what they are now.
+RENAMED = {"watch": ("ingest", "--watch"), "check": ("doctor", "--data"), "open": ("show", "--open")}
 _SHORT = {"before": ("meeting", "--before")}
 _ALONE = {"model": "list", "adapter": "list", "peer": "list", "config": "show"}  # what a group does without a command
+_RENAMED_FLAGS = {"--no-cache": "--cache=off", "--fresh": "--cache=refresh", "--stale-ok": "--cache=stale"}
 _WELCOME = """\
 pkb answers questions about your own mail and meetings, on this machine. Start with one of:
 
@@ -143,7 +146,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks must not end the program
             stream.reconfigure(errors="backslashreplace")
-    if sys.argv[1:2] == ["idle"] or "--watch" in sys.argv:  # questions and other commands go first
+    if sys.argv[1:2] in (["idle"], ["watch"]) or "--watch" in sys.argv:  # questions and other commands go first
         os.nice(10)
     sys.excepthook = _bug
     # A signal can stop LanceDB before it starts a coroutine; the warning about that is harmless.
@@ -206,15 +209,23 @@ def _run(args: list[str], *, as_json: bool) -> int:
 
 
 def current(args: list[str]) -> list[str]:
-    """Return arguments with the command that they leave out or shorten; a question alone is asked."""
+    """Return arguments in this version's spelling; a question alone is asked."""
     first = next(iter(args), "")
     if args == [first] and first in _ALONE:
         return [first, _ALONE[first]]
     if first in _SHORT:
         return [*_SHORT[first], *args[1:]]
-    if first not in COMMANDS and (len(first.split()) > 1 or first.endswith("?")):
-        return ["ask", *args]
-    return args
+    if first not in COMMANDS and first not in RENAMED and (len(first.split()) > 1 or first.endswith("?")):
+        first, args = "ask", ["ask", *args]
+    now = [*RENAMED.get(first, args[:1]), *args[1:]]
+    ends = now.index("--") if "--" in now else len(now)
+    if first in ("ask", "chat"):
+        now[:ends] = [_RENAMED_FLAGS.get(one, one) for one in now[:ends]]
+    if now != args:
+        changed = [(old, new) for old, new in _RENAMED_FLAGS.items() if old in args[:ends]]
+        old, new = changed[0] if changed else (first, " ".join(RENAMED[first]))
+        output.say(f"pkb: {old} is now: {new}")
+    return now
 
 
 def _invoke(args: list[str]) -> int:

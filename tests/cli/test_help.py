@@ -116,6 +116,27 @@ def test_a_question_alone_is_asked(pkb: Pkb) -> None:
     assert pkb("igest", "mail").err.startswith("pkb: no such command 'igest'")
 
 
+@pytest.mark.parametrize(
+    ("old", "now"),
+    [
+        (["check", "--json"], ["doctor", "--data", "--json"]),
+        (["open", "1", "--json"], ["show", "--open", "1", "--json"]),
+        (["watch", "--quiet", "soon"], ["ingest", "--watch", "--quiet", "soon"]),
+        (["ask", KEY, "--json", "--no-cache"], ["ask", KEY, "--json", "--cache=off"]),
+        (["ask", "--json", "--fresh", KEY], ["ask", "--json", "--cache=refresh", KEY]),
+        (["ask", "--json", KEY, "--stale-ok"], ["ask", "--json", KEY, "--cache=stale"]),
+        ([KEY, "--json", "--no-cache"], ["ask", KEY, "--json", "--cache=off"]),
+    ],
+)
+def test_spellings_of_the_version_before_work_and_say_the_new_one(pkb: Pkb, old: list[str], now: list[str]) -> None:
+    pkb("ask", KEY)
+    opener = {"PKB_OPENER": "true"}
+    before, after = pkb(*old, env=opener), pkb(*now, env=opener)
+    notice, _, rest = before.err.partition("\n")
+    assert re.fullmatch(r"pkb: \S+ is now: .+", notice)
+    assert (before.code, rest) == (after.code, after.err)
+
+
 def test_the_version_is_that_of_the_package(fresh: Pkb) -> None:
     assert fresh("--version").out == f"pkb {version('pkb')}\n"
 
