@@ -49,7 +49,6 @@ def put(
             before = store.stats().bytes
             store.collect()
             gone = before - store.stats().bytes
-            store.close()
             if gone:
                 output.say(f"pkb: evicted {size(gone)} of KV cache")
 

@@ -15,7 +15,7 @@ from cli.output import InDocument, filtered, open_pkb
 from cli.render import markdown, show_open_loop, show_person, show_report, show_source, warnings
 from engine import operations
 from engine.serve.client import unknown_person
-from engine.text.terminal import cells, count, line, one_line, plain, valid_text
+from engine.text.terminal import cells, count, line, one_line, plain, valid_text, wrap
 from engine.types import NO_FILTERS, SCHEMA, Filters, Listing, ListOptions, Report, json_values
 from store.errors import UsageError
 from store.home import replacing
@@ -161,7 +161,7 @@ def show(
 
 
 def print_document(row: dict[str, Any], marked: tuple[int, int] | None = None) -> None:
-    """Print one document, its lines numbered; those from the first to the last of `marked` with an angle bracket."""
+    """Print one document, its lines or turns numbered by the lines of the file; an angle bracket marks some."""
     about = {
         "Message-ID": row["message_id"],
         "From": row["sender"],
@@ -175,9 +175,12 @@ def print_document(row: dict[str, Any], marked: tuple[int, int] | None = None) -
         if value:
             print(f"{name}: {line(value)}")
     print()
-    first, (begin, end) = row["lines"][0], marked or (0, 0)
-    for number, shown in enumerate(row["text"].split("\n"), first):
-        print(f"{number:>5}{'>' if begin <= number <= end else ' '} {plain(shown)}")
+    begin, end = marked or (0, 0)
+    turns = [(*turn["lines"], turn["text"]) for turn in row["turns"] or ()]
+    lines = [(number, number, text) for number, text in enumerate(row["text"].split("\n"), row["lines"][0])]
+    for first, last, text in turns or lines:
+        shown = f"{first:>5}{'>' if begin <= last and first <= end else ' '} {plain(text)}"
+        print(wrap(shown, output.width(), " " * 7) if turns else shown)
     print()
 
 

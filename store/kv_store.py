@@ -108,7 +108,7 @@ class KvStore:
         now: Callable[[], float],
         others: Callable[[], int] = lambda: 0,
     ) -> None:
-        """At most `budget` bytes are kept, with `others` of the cache folder, and `daily` are written on one day (UTC)."""
+        """At most `budget` bytes are kept, with `others` of the cache folder, and `daily` are written a day (UTC)."""
         self._ledger, self.sub_step, self._now = ledger, sub_step, now
         self.folder, self.budget, self._daily = KvFolder(ledger, folder), budget, daily
         self._score, self._others, self.index = score, others, self.folder.index

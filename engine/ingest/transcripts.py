@@ -10,6 +10,7 @@ from functools import partial
 from html import unescape
 from itertools import groupby, pairwise
 from pathlib import PurePosixPath
+from typing import Any
 
 from engine.ingest import dialogue
 from engine.ingest.dialogue import CLOCK, Cue, leads, name_above, seconds
@@ -252,8 +253,18 @@ def merge_cues(found: Sequence[Cue]) -> list[DocumentPassage]:
     return turns
 
 
+def turns_to_read(text: str) -> list[dict[str, Any]] | None:
+    """Return the turns of subtitles as people read them, each with its lines of the file; None of any other text."""
+    found = merge_cues(with_speakers(cues(text.split("\n")))) if is_subtitles(text[:_HEAD]) else ()
+    clocks = [str(timedelta(seconds=int(one.at or 0))).removeprefix("0:") for one in found]
+    said = [f"{one.speaker}: {one.text}" if one.speaker else one.text for one in found]
+    rows = zip(found, clocks, said, strict=True)
+    return [{"lines": [one.first, one.last], "text": f"{clock}  {line}"} for one, clock, line in rows] or None
+
+
 # The document.
 
+_HEAD = 2000  # characters of a file that show whether it has subtitles
 _SUBTITLES, _TEXTS = frozenset({".vtt", ".srt", ".sbv"}), frozenset({".txt", ".md", ".markdown", ".text", ".lrc"})
 _PAGES, _TABLES = frozenset({".html", ".htm"}), frozenset({".tsv", ".csv"})
 _DATA = _TABLES | {".json", ".jsonl", ".ndjson", ".xml", ".ttml", ".dfxp"}
@@ -350,7 +361,7 @@ def _read_data(name: str, text: str, limits: ParseLimits) -> ParsedItem:
 def _read_text(name: str, text: str) -> Document:
     lines = text.split("\n")
     numbered = list(enumerate(lines, 1))
-    if is_subtitles(text[:2000]) or PurePosixPath(name).suffix.lower() in _SUBTITLES:
+    if is_subtitles(text[:_HEAD]) or PurePosixPath(name).suffix.lower() in _SUBTITLES:
         shown = cues(lines)
         if shown or lines[0].startswith("WEBVTT"):
             titled = re.match(r"WEBVTT[ \t]+(?:-[ \t]*)?(.{1,200})$", lines[0])

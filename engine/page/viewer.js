@@ -83,18 +83,23 @@ async function openFile({ path, message_id }) {
   }
 }
 
-// The cited lines, and from where to where to mark in each: the quote, where it is found in them and not all they say.
+// The rows of a document: its lines, or the turns of subtitles, each with the first and last line of the file.
+function rows(found) {
+  const start = found.lines[0];
+  return found.turns ?? found.text.split("\n").map((text, index) => ({ lines: [start + index, start + index], text }));
+}
+
+// The cited rows, and from where to where to mark in each: the quote, where it is found in them and not all they say.
 function cite(found, { lines: [first, last], quote, span }) {
-  const start = found.lines[0], all = found.text.split("\n");
-  const cited = all.slice(first - start, last - start + 1);
+  const cited = rows(found).filter((row) => row.lines[0] <= last && first <= row.lines[1]);
   const wanted = (span ? Array.from(quote).slice(...span).join("") : quote ?? "").trim();
-  const text = cited.join("\n"), range = locate(text, wanted);
+  const text = cited.map((row) => row.text).join("\n"), range = locate(text, wanted);
   const [from, to] = range[1] - range[0] < text.trim().length ? range : [0, 0];
   let at = 0;
-  return cited.map((line, index) => {
+  return cited.map((row) => {
     const begins = at;
-    at += line.length + 1;
-    return { number: first + index, from: Math.max(0, from - begins), to: Math.min(line.length, to - begins) };
+    at += row.text.length + 1;
+    return { number: row.lines[0], from: Math.max(0, from - begins), to: Math.min(row.text.length, to - begins) };
   });
 }
 
@@ -115,7 +120,7 @@ function spaced(text) {
 
 function blocks(found, cited) {
   const numbers = new Map(cited.map((one) => [one.number, one]));
-  const lines = found.text.split("\n").map((text, index) => line(text, found.lines[0] + index, numbers));
+  const lines = rows(found).map((row) => line(row.text, row.lines[0], numbers));
   return Array.from({ length: Math.ceil(lines.length / BLOCK) }, (_, n) =>
     h("div", { class: "block" }, lines.slice(n * BLOCK, (n + 1) * BLOCK)));
 }

@@ -91,3 +91,25 @@ def test_the_lines_of_a_message_in_an_archive_are_those_of_pkb_show(pkb: Pkb, qu
     first, last = source["lines"]
     assert min(numbered) == 1
     assert holds([numbered[number] for number in range(first, last + 1)], source["quote"])
+
+
+def test_subtitles_are_printed_as_turns_with_the_lines_of_the_file(quoted: Quoted) -> None:
+    read = [one for _, one in quoted if one["path"].endswith((".vtt", ".srt", ".sbv"))]
+    assert read
+    for document in read:
+        lines = document["text"].split("\n")
+        assert document["turns"]
+        for turn in document["turns"]:
+            first, last = turn["lines"]
+            assert re.match(r"\d+:\d\d(?::\d\d)?  \S", turn["text"])
+            assert holds(lines[first - 1 : last], turn["text"].split(":", 2)[-1])
+    assert all(one["turns"] is None for _, one in quoted if one not in read)
+
+
+def test_show_prints_when_and_who_and_marks_the_cited_turns(pkb: Pkb) -> None:
+    source = pkb("ask", "who keeps the spare key?", "--json").row["sources"][0]
+    assert source["path"].endswith(".vtt")
+    shown = [line for line in pkb("show", "1").out.splitlines() if re.match(r" *\d+>? ", line)]
+    assert re.fullmatch(r" +5>? +00:02  Dele Marsh: Right, shall we start\?.*", shown[0])
+    assert any(re.match(r" +\d+>", line) for line in shown)
+    assert not any("-->" in line or "<v" in line for line in shown)

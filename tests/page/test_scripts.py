@@ -76,10 +76,17 @@ def source(quote: str, lines: tuple[int, int] = (1, 1), span: tuple[int, int] | 
     return {**about, **who, **said}
 
 
-def opened(run: Run, text: str, cited: dict[str, Any]) -> dict[str, Any]:
+def opened(run: Run, text: str, cited: dict[str, Any], turns: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     """Return what the viewer shows of a source in a document."""
-    document = {**cited, "item": 0, "kind": "mail", "text": text, "lines": [1, 1 + text.count("\n")]}
+    document = {**cited, "item": 0, "kind": "mail", "text": text, "lines": [1, 1 + text.count("\n")], "turns": turns}
     return run({"source": cited, "documents": [document]})
+
+
+def test_turns_are_shown_in_place_of_subtitles(run: Run) -> None:
+    said = ["00:02  Ann: We start at nine.", "00:07  Ben: No, at ten.", "00:09  Ann: At ten."]
+    turns = [{"lines": [4 * at + 3, 4 * at + 5], "text": one} for at, one in enumerate(said)]
+    found = opened(run, "WEBVTT\n" * 14, source("Ben: No, at ten.", (7, 8)), turns)
+    assert (found["lines"], found["marked"]) == (said, ["Ben: No, at ten."])
 
 
 def plain(text: str) -> str:
