@@ -9,7 +9,6 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import timedelta
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
@@ -22,7 +21,6 @@ import pyarrow as pa
 from store.checksums import TableFiles, folder_of
 from store.database import Ledger
 from store.errors import DamagedTable
-from store.home import Identity
 from store.types import Row, Vectors
 
 
@@ -120,8 +118,6 @@ class Tables:
 
     def __init__(self, folder: Path, ledger: Ledger) -> None:
         self._folder, self._ledger, self._files = folder, ledger, TableFiles(ledger, folder)
-        self._db = _connect(folder)
-        self._open: dict[str, tuple[tuple[int, Identity], Any]] = {}  # for reading, each with the version that it is of
         self._changing: dict[str, Any] | None = None  # for writing, within `change`
 
     @contextmanager
@@ -196,8 +192,7 @@ class Tables:
     def rewrite(self, name: str) -> None:
         """Write the rows into few new files and remove all others: nothing of deleted rows is left. Breaks readers."""
         with self.change() as acknowledge, _damage_of(name):
-            self._db = _connect(self._folder)  # which keeps nothing of what was there before
-            table = self._db.open_table(name)
+            table = self._connected().open_table(name)
             rows = table.search().limit(None).to_batches()
             self._create(name, data=rows, schema=table.schema, mode="overwrite")
             with acknowledge(name):
@@ -260,35 +255,28 @@ class Tables:
         mark, changing = self._files.latest(name), self._changing
         if changing is not None and name in changing:
             return changing[name]
-        before = self._open.get(name)
-        if changing is None and before and before[0] == mark:
-            return before[1]
         if self._files.damaged(name) or (mark is None and changing is None):
             raise DamagedTable(name)
         if mark is None:
             fields = {"documents": _DOCUMENTS, "chunks": _CHUNKS}.get(name, _VECTORS)
             schema = pa.schema([*fields, pa.field("vector", pa.list_(pa.float32(), width))] if width else fields)
             return self._create(name, schema=schema)
-        if before and before[0] != mark and before[0][0] >= mark[0]:
-            self._db = _connect(self._folder)  # nothing of a table that was replaced is in its cache
-        table = self._db.open_table(name)
+        table = self._connected().open_table(name)
         if changing is None:
             table.checkout(mark[0])
-            self._open[name] = mark, table
         else:
             changing[name] = table
         return table
 
     def _create(self, name: str, **data: Any) -> Any:
-        table = self._db.create_table(name, **data)
+        table = self._connected().create_table(name, **data)
         if self._changing is not None:
             self._changing[name] = table
         return table
 
-
-def _connect(folder: Path) -> Any:
-    # Without the interval, commits of other processes are not seen.
-    return lancedb.connect(folder, read_consistency_interval=timedelta(0))
+    def _connected(self) -> Any:
+        # Anew each time, a millisecond: a connection remembers tables that were replaced meanwhile.
+        return lancedb.connect(self._folder)
 
 
 @contextmanager
