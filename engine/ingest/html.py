@@ -179,19 +179,18 @@ class _Styles:
 
 
 class _Names:
-    """The classes and ids of a page, its depth and width: what matching costs; mutable: it counts that."""
+    """The classes and ids of a page, and its depth: what matching costs; mutable: it counts that."""
 
     def __init__(self, root: LexborNode, tags: int) -> None:
         self._root, self._tags, self._left = root, max(tags, 1), _MOST_STEPS
         self._counts = Counter[str]()
-        depths, widths = {root.mem_id: 0}, Counter[int]()
+        depths = {root.mem_id: 0}
         for node in root.css("*"):
             parent, attributes = node.parent.mem_id if node.parent is not None else root.mem_id, node.attributes
             depths[node.mem_id] = depths.get(parent, 0) + 1
-            widths[parent] += 1
             names = {f".{name}" for name in (attributes.get("class") or "").split()}
             self._counts.update(names | {f"#{attributes.get('id')}"})
-        self._depth, self._width = max(depths.values()), max(widths.values(), default=0)
+        self._depth = max(depths.values())
 
     def select(self, selector: str) -> list[LexborNode]:
         """Return the nodes that a selector matches, none if it is invalid."""
@@ -202,7 +201,7 @@ class _Names:
         deep, wide = joints.count(None), joints.count("~")
         named = self._counts[last[1]] if last and last[1] else self._tags
         # At worst each combinator is tried everywhere; `:has` takes the library quadratic time.
-        steps = named * comb(max(self._depth, deep), deep) * comb(max(self._width, wide), wide) if deep + wide else 0
+        steps = named * comb(max(self._depth, deep), deep) * comb(max(self._tags, wide), wide) if deep + wide else 0
         if steps > self._left or ":has" in selector:
             return []
         self._left -= steps

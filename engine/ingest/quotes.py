@@ -86,8 +86,6 @@ def starts_header_block(lines: Sequence[str], at: int, title: str = "") -> bool:
 def _has_shape_of_header(lines: Sequence[str], at: int, title: str) -> bool:
     """Return whether three labelled lines or more start here: a time, and a named sender, two people, or the title."""
     values, others = list[str](), 0
-    if not (title or "@" in "".join(lines[at : at + 8])) or not _LABELLED.match(lines[at][:WIDEST]):
-        return False
     for line in lines[at : at + _BLOCK]:
         found = _LABELLED.match(line[:WIDEST])
         others += found is None
