@@ -390,17 +390,17 @@ _HEADER_END = re.compile(rb"\n\r?\n")
 
 def split_mbox(file: BinaryIO, most: int) -> Iterator[bytes]:
     """Yield the messages of an mbox file behind their From lines, up to `most` + 1 bytes each, ">From " unquoted."""
-    message: list[bytes] = []
-    size = 0
-    started = False
-    for line, separates in _marked_lines(file):
+    message, size, started = list[bytes](), 0, False
+    for line, separates in chain(_marked_lines(file), [(b"", True)]):
         if separates:
-            yield from _finished(message, started)
+            raw = b"".join(message)
+            head = raw[:2000].lower()  # of the pseudo-message in which IMAP servers store folder data
+            if raw.strip() and not (b"folder internal data" in head and b"x-imap" in head):
+                yield _QUOTED.sub(rb"\1", raw) if started and b">From " in raw else raw
             message, size, started = [line], 0, True
         elif size <= most:
             message.append(line[: most + 1 - size])
             size += len(line)
-    yield from _finished(message, started)
 
 
 def _marked_lines(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
@@ -414,13 +414,6 @@ def _marked_lines(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
         starts = starts and bool(_FROM.match(line) or (not before.strip() and _FROM_BARE.match(line)))
         yield line, starts and bool(_FIELD.match(after)) and (line.strip() != b"From" or scan.is_mail_field(after))
         before = line
-
-
-def _finished(message: list[bytes], quoted: bool) -> Iterator[bytes]:
-    raw = b"".join(message)
-    head = raw[:2000].lower()  # of the pseudo-message in which IMAP servers store folder data
-    if raw.strip() and not (b"folder internal data" in head and b"x-imap" in head):
-        yield _QUOTED.sub(rb"\1", raw) if quoted and b">From " in raw else raw
 
 
 # States: what the user deleted and a program keeps until it compacts the folder, by Mozilla's flags and by those of
