@@ -27,7 +27,7 @@ from engine.ingest import scan
 from engine.ingest.chunking import chunk
 from engine.ingest.quotes import attribution_lines
 from engine.ingest.scan import Replacement, ignorable, replacements
-from engine.ingest.types import PARSER_VERSION, Bug, ParseLimits, as_seen, isolate, provenance, seen_at
+from engine.ingest.types import PARSER_VERSION, Bug, ParseLimits, as_seen, isolate, provenance
 from engine.text.people import index_words, name_forms
 from store import documents as documents_store
 from store.catalog import BUG, Catalog, Problem, SourceRoot, provenance_of, prune_provenance
@@ -187,8 +187,7 @@ def _entries(
                     owners.setdefault(digest, document.id)
 
         def entry(one: Document, owners: dict[bytes, str] = owners) -> IndexedDocument:  # adds its digests to `owners`
-            seen = seen_at(one, first[one.id].seen if one.id in first else None, now)
-            one = as_seen(one, seen)
+            one, seen = as_seen(one, first[one.id].seen if one.id in first else None, now)
             passages, owned, quoted = split_passages(one, digests[one.id], owners)
             for digest in owned:
                 owners.setdefault(digest, one.id)

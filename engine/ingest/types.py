@@ -177,24 +177,20 @@ _OLDEST = datetime(1990, 1, 1, tzinfo=UTC)  # a server's clock that says an earl
 _PEOPLE = 20  # recipients whose names are kept; a longer list knows nobody better
 
 
-def seen_at(document: Document, before: datetime | None, now: datetime) -> datetime:
-    """Return when a document was first seen: read by pkb, or received by the last mail server, whichever was first."""
-    first = min(before or now, now.replace(microsecond=0))
-    received = document.received
-    return min(first, received) if received and received >= _OLDEST else first
+def as_seen(document: Document, before: datetime | None, now: datetime) -> tuple[Document, datetime]:
+    """Return a document whose dates are not later than it was first seen, in the zones they were written in, and when.
 
-
-def as_seen(document: Document, seen: datetime) -> Document:
-    """Return a document whose dates are not later than it was first seen, in the zone that they were written in."""
-    latest = seen + _SKEW
+    It was first read by pkb `before`, or is `now`; or received by the last mail server, if that was earlier.
+    """
+    seen = min(before or now, now.replace(microsecond=0))
+    seen = min(document.received, seen) if document.received and document.received >= _OLDEST else seen
+    latest, date, claimed = seen + _SKEW, document.date, document.claimed
     passages = tuple(
         replace(one, written=None) if one.written and one.written > latest else one for one in document.passages
     )
-    if document.date is None or document.date <= latest:
-        return replace(document, passages=passages)
-    date = seen.astimezone(document.date.tzinfo)
-    claimed = document.date if document.date > seen + _ZONES else None
-    return replace(document, date=date, claimed=claimed, passages=passages)
+    if date and date > latest:
+        date, claimed = seen.astimezone(date.tzinfo), date if date > seen + _ZONES else None
+    return replace(document, date=date, claimed=claimed, passages=passages), seen
 
 
 def provenance(document: Document, seen: datetime) -> Provenance:
