@@ -273,7 +273,8 @@ def chat_cues(lines: Lines) -> list[Cue]:
     for number, line in lines:
         match = _CHAT.match(line)
         if match:
-            builder.start_turn((number, line), " ".join((match[2] or match[3]).split()).rstrip(":"), seconds(match[1]))
+            name = " ".join((match[2] or match[3]).split()).rstrip(":")
+            builder.start_turn((number, line), Lead(name, seconds(match[1]), ""))
         builder.add(number, line[match.end() :].strip() if match else line.strip())
     builder.start_turn()
     return builder.cues
@@ -388,7 +389,7 @@ def dialogue_cues(lines: Lines) -> list[Cue]:
         head = heads.get(place) if place >= until else None
         if head:
             until = place + head.used
-            builder.start_turn((number, lines[until - 1][1] if head.used > 1 else line), head.name, head.at, head.above)
+            builder.start_turn((number, lines[until - 1][1] if head.used > 1 else line), head)
             builder.add(number, head.text)
         elif not line.strip():
             builder.flush()
@@ -463,6 +464,9 @@ def _names_alone(lines: Sequence[str], opening: Sequence[int], attendees: frozen
     return {place: Lead(name, None, "", above=True) for place, name in found.items() if named[place]}
 
 
+_NOBODY = Lead("", None, "")
+
+
 class _CueBuilder(Struct):
     cues: list[Cue] = []
     lines: list[tuple[int, str]] = []
@@ -472,20 +476,14 @@ class _CueBuilder(Struct):
     block: bool = False  # the name was on a line above, so an empty line does not end the turn
     clock: float | None = None  # of a line that held nothing else, until a turn follows
 
-    def start_turn(
-        self,
-        above: tuple[int, str] | None = None,
-        speaker: str | None = None,
-        at: float | None = None,
-        block: bool = False,
-    ) -> None:
+    def start_turn(self, line: tuple[int, str] | None = None, head: Lead = _NOBODY) -> None:
         """End the turn and start another; a name without text below it becomes text."""
         self.flush()
         if self.above and self.speaker:
             self.cues.append(Cue(self.above[1].strip(), self.above[0], self.above[0], None, None))
-        self.above, self.speaker, self.block = above, speaker or None, block
-        self.at = self.clock if at is None else at
-        self.clock = None if speaker else self.clock
+        self.above, self.speaker, self.block = line, head.name or None, head.above
+        self.at = self.clock if head.at is None else head.at
+        self.clock = None if head.name else self.clock
 
     def add(self, number: int, text: str) -> None:
         """Add a line to the turn."""
