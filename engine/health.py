@@ -73,7 +73,7 @@ def examine(opened: Session, settings: Settings, threads: int) -> Iterator[Check
         "reader": lambda: _weights(
             "reader", lambda: f"version {reader_version(home.cache / 'digests')}", "answers are found by words alone"
         ),
-        "compute": lambda: _compute(home, settings, threads, environ),
+        "compute": lambda: _compute(home, settings, threads),
         "cache": lambda: _cache_space(home, settings.kv),
         "model": lambda: _model(model, environ),
     }
@@ -120,7 +120,7 @@ def _embedder(name: str, environ: Mapping[str, str]) -> str:
     return f"{'all-MiniLM-L6-v2' if usual else name} in {folder}"
 
 
-def _compute(home: Home, settings: Settings, threads: int, environ: Mapping[str, str]) -> Check:
+def _compute(home: Home, settings: Settings, threads: int) -> Check:
     """Say what is missing: a backend, or on a Linux CPU a fast BLAS library."""
     if not runtime.has_backend():
         needed = settings.model.is_local or settings.embed.model != "minilm"
@@ -137,8 +137,7 @@ def _compute(home: Home, settings: Settings, threads: int, environ: Mapping[str,
     result = f"MLX {found['mlx']} on {found['device']}{gpu} with {with_blas}"
     if found["blas"] or found["device"] != "cpu" or sys.platform != "linux":
         return Check("compute", "ok", result)
-    step = "apt install libopenblas0-pthread" if runtime.wheel_library() else runtime.install_command()
-    step = f"unset {runtime.BLAS_VARIABLE}" if environ.get(runtime.BLAS_VARIABLE) else step
+    step = None if runtime.wheel_library() else runtime.install_command()  # a kernel may forbid what it needs
     return Check("compute", "note", f"{result}, slower than with OpenBLAS", step)
 
 

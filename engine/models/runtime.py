@@ -26,39 +26,33 @@ if TYPE_CHECKING:
 PRODUCTS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")  # what MLX multiplies matrices with
 PREFIX = "scipy_"  # before every symbol of the wheel's library
 WHEEL = "scipy_openblas32"  # its import name; 32 is the width of its integers, which is what MLX passes
-SYSTEM = "libopenblas.so.0"  # apt install libopenblas0-pthread, dnf install openblas-threads
 
 
-def open_blas(named: Path | None, threads: int | None = None) -> tuple[str, int] | None:
-    """Open the first of the named library, the wheel's and the system's that exists; None if there is none.
+def open_blas(threads: int | None = None) -> tuple[str, int] | None:
+    """Open the library of the installed wheel for MLX; None if there is none, or this machine does not allow it.
 
     Returns its name, with its version and kernel, and its threads: all affect rounding. `threads` applies to this
     library only, not to another copy of it in the process.
     """
     import ctypes  # not needed for an exact hit
 
-    for path in [str(path) for path in (named, wheel_library(), SYSTEM) if path]:
-        try:
-            # MKL, which must be named, finds its own parts only if all its names are visible.
-            library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL if path == str(named) else ctypes.RTLD_LOCAL)
-            prefix = PREFIX if hasattr(library, PREFIX + PRODUCTS[0]) else ""
-            _publish({name: library[prefix + name] for name in PRODUCTS})
-        except (OSError, AttributeError):
-            continue
-        if not hasattr(library, f"{prefix}openblas_get_config"):
-            return Path(path).name, 1
-        if threads:
-            library[f"{prefix}openblas_set_num_threads"](threads)
-        config = library[f"{prefix}openblas_get_config"]
-        config.restype = ctypes.c_char_p
-        return config().decode(), library[f"{prefix}openblas_get_num_threads"]()
-    return None
+    if not (path := wheel_library()):
+        return None
+    try:
+        library = ctypes.CDLL(path)
+        _publish({name: library[PREFIX + name] for name in PRODUCTS})
+    except (OSError, AttributeError):
+        return None
+    if threads:
+        library[f"{PREFIX}openblas_set_num_threads"](threads)
+    config = library[f"{PREFIX}openblas_get_config"]
+    config.restype = ctypes.c_char_p
+    return config().decode(), library[f"{PREFIX}openblas_get_num_threads"]()
 
 
-def wheel_library() -> str | None:
-    """Return the path of the library in the installed wheel; None if it is not installed."""
-    found = (folder / "lib" / "libscipy_openblas.so" for folder in package_folders(WHEEL)[:1])
-    return next((str(path) for path in found if path.is_file()), None)
+def wheel_library() -> str:
+    """Return the path of the library in the installed wheel; empty if it is not installed."""
+    return next((str(folder / "lib" / "libscipy_openblas.so") for folder in package_folders(WHEEL)), "")
 
 
 def _publish(functions: "Mapping[str, _NamedFuncPointer]") -> None:
@@ -113,7 +107,7 @@ def symbol_library(header: bytes, addresses: Mapping[str, int]) -> bytes:
 
 Device = Literal["metal", "cuda", "cpu"]
 
-BLAS_VARIABLE, THREADS_VARIABLE = "PKB_BLAS", "PKB_THREADS"
+THREADS_VARIABLE = "PKB_THREADS"
 GPUS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # drivers of Linux, and of Linux inside Windows
 _NVIDIA = ("nvidia-cublas", "nvidia-cudnn", "nvidia-cuda-nvrtc")  # distributions
 
@@ -185,8 +179,7 @@ def load_blas(count: int | None = None) -> str | None:
     `count` is the number of threads, by default the environment's.
     """
     if not _loaded and device() == "cpu" and sys.platform == "linux" and "mlx.core" not in sys.modules:
-        named = os.environ.get(BLAS_VARIABLE)
-        if blas := open_blas(Path(named) if named else None, count):
+        if blas := open_blas(count):
             _loaded.append(blas)
     return _loaded[0][0] if _loaded else None
 

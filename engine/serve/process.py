@@ -158,8 +158,8 @@ def own_peer(end: socket.socket) -> int | None:
 
 
 _ROOT = Path(__file__).parents[2]
-# Environment variables that change answers: where models are found, which BLAS computes, when a day begins.
-_NAMES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME", "PKB_BLAS", "TZ")
+# Environment variables that change answers: where models are found, when a day begins.
+_NAMES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME", "TZ")
 
 
 def identity(home: Home, environ: Mapping[str, str]) -> str:

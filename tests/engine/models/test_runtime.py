@@ -102,11 +102,6 @@ def test_a_blas_that_came_after_mlx_is_not_named(tmp_path: Path) -> None:
     assert run("import mlx.core; print(json.dumps(runtime.load_blas()))", tmp_path) is None
 
 
-def test_a_named_library_that_is_none_is_passed_over(fast: Path) -> None:
-    code = "print(json.dumps(runtime.load_blas()))"
-    assert run(code, fast, PKB_BLAS=str(fast / "missing.so")) == run(code, fast)
-
-
 def test_the_blas_is_named_after_mlx_is_imported_too(fast: Path) -> None:
     code = """
 name = runtime.load_blas()
@@ -121,7 +116,7 @@ def test_of_the_blas_only_the_products_are_visible_to_other_libraries(fast: Path
     code = """
 runtime.load_blas()
 import ctypes
-mine = ctypes.CDLL(runtime.wheel_library() or runtime.SYSTEM)
+mine = ctypes.CDLL(runtime.wheel_library())
 names = [*runtime.PRODUCTS, "scipy_cblas_sgemm", "gotoblas", "sgemm_thread_nn"]
 print(json.dumps([name for name in names if hasattr(ctypes.CDLL(None), name)]))
 """
