@@ -333,15 +333,13 @@ def _file(listed: "RepoSibling") -> File:
 def _refusal(error: "HfHubHTTPError", name: str, revision: str, again: str) -> PkbError:
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
-    status, page = error.response.status_code, f"https://huggingface.co/{name}"
+    status = error.response.status_code
+    is_unknown = isinstance(error, RepositoryNotFoundError) and not isinstance(error, GatedRepoError)
     if isinstance(error, RevisionNotFoundError):
         return NoModel(f"{name} has no revision {revision}", f"pkb model pull {name}")
-    if isinstance(error, GatedRepoError):
-        return PkbError(f"{name} is gated: request access at {page}, and set HF_TOKEN", again)
-    if isinstance(error, RepositoryNotFoundError):
+    if is_unknown or status == 404:
         return NoModel(f"{name} is not on the hub: check the spelling; if it is private, set HF_TOKEN", again)
     if status in (401, 403):
+        page = f"https://huggingface.co/{name}"
         return PkbError(f"the hub refuses {name} ({status}): request access at {page}, and set HF_TOKEN", again)
-    if status == 404:
-        return NoModel(f"{name} is not on the hub: check the spelling", "pkb model pull ORG/NAME")
     return PkbError(f"the hub answered {status}, which may be temporary; the partial download is kept", again)
