@@ -74,12 +74,7 @@ def concatenated(parts: Iterable[Any]) -> Any:
 
 
 Kind = Literal["tokens", "window", "state"]
-_KINDS: dict[str, Kind] = {
-    "KVCache": "tokens",
-    "RotatingKVCache": "window",
-    "ChunkedKVCache": "window",
-    "ArraysCache": "state",
-}
+_KINDS: dict[str, Kind] = {"KVCache": "tokens", "RotatingKVCache": "window", "ArraysCache": "state"}
 _END = "end"  # position after a segment, which a window's length does not give
 
 
@@ -87,11 +82,6 @@ def kind(part: Any) -> Kind | None:
     """Return the kind of a layer's cache; None for a type that cannot be restored."""
     found = _KINDS.get(type(part).__name__) if type(part).__module__ == "mlx_lm.models.cache" else None
     return None if getattr(part, "keep", 0) else found  # a window with attention sinks
-
-
-def window(part: Any) -> int:
-    """Return the length of a layer's attention window in tokens."""
-    return int(part.max_size if hasattr(part, "max_size") else part.chunk_size)
 
 
 def normalize_layer(part: Any, name: str, count: int, bits: int) -> dict[str, Any]:
@@ -112,7 +102,7 @@ def normalize_layer(part: Any, name: str, count: int, bits: int) -> dict[str, An
         oldest = getattr(part, "_idx", None)
         if oldest is not None and oldest < cached[0].shape[2]:  # a ring buffer
             cached = [concatenated([array[..., oldest:, :], array[..., :oldest, :]]) for array in cached]
-        cached = [array[..., -window(part) :, :] for array in cached]
+        cached = [array[..., -part.max_size :, :] for array in cached]
     new = min(count, cached[0].shape[2])
     packed = [pack(f"{name}.{kv}", array[..., -new:, :], bits) for kv, array in zip("kv", cached, strict=True)]
     restored = [unpack(arrays, f"{name}.{kv}") for kv, arrays in zip("kv", packed, strict=True)]
@@ -136,7 +126,7 @@ def restore_layer(part: Any, name: str, opened: Sequence[Arrays]) -> None:
         return
     arrays = [[unpack(one, f"{name}.{kv}") for one in opened] for kv in "kv"]
     if found == "window":
-        _set_state(part, [concatenated(_tail(each, window(part))) for each in arrays], int(opened[-1][_END].item()))
+        _set_state(part, [concatenated(_tail(each, part.max_size)) for each in arrays], int(opened[-1][_END].item()))
         return
     both = [concatenated(each) for each in arrays]
     _set_state(part, both, both[0].shape[2])
@@ -155,13 +145,8 @@ def _tail(arrays: Sequence[Any], count: int) -> list[Any]:
 def _set_state(part: Any, both: Sequence[Any], end: int) -> None:
     """Set a layer's keys and values; `end` is the position after the last token."""
     keys, values = both
-    match type(part).__name__:
-        case "KVCache":
-            part.state = (keys, values, end)
-        case "RotatingKVCache":
-            part.state = (keys, values, end, 0, part.max_size, keys.shape[2])
-        case "ChunkedKVCache":
-            part.state = (keys, values, end, part.chunk_size, end - keys.shape[2])
+    rotating = (0, part.max_size, keys.shape[2]) if kind(part) == "window" else ()
+    part.state = (keys, values, end, *rotating)
 
 
 Cache = list[Any]  # one of mlx-lm's caches per layer
@@ -219,7 +204,7 @@ def form(cache: Cache, bits: int = 0) -> CacheForm:
     if unsupported := sorted({type(part).__name__ for kind, part in kinds if kind is None}):
         return CacheForm("", f"KV cache not stored: {' and '.join(unsupported)} cannot be restored")
     found = Counter(kind for kind, _ in kinds)
-    widths = {window(part) for kind, part in kinds if kind == "window"}
+    widths = {part.max_size for kind, part in kinds if kind == "window"}
     parts = [
         "KV cache stored per message",
         f"the last {' or '.join(map(str, sorted(widths)))} tokens in {found['window']} of {len(kinds)} layers",

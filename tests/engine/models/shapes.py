@@ -60,13 +60,6 @@ OTHERS: dict[str, Config] = {
     | {"model_type": "recurrent_gemma", "attention_bias": False, "conv1d_width": 4, "logits_soft_cap": 30.0,
        "num_hidden_layers": 3, "num_key_value_heads": 1, "attention_window_size": 60,
        "block_types": ["recurrent", "recurrent", "attention"]},
-    "llama4": {
-        "model_type": "llama4",
-        "text_config": SMALL
-        | {"model_type": "llama4_text", "num_hidden_layers": 4, "attention_chunk_size": 64, "attention_bias": False,
-           "interleave_moe_layer_step": 4, "intermediate_size_mlp": 128, "num_experts_per_tok": 1,
-           "num_local_experts": 2, "rope_scaling": None, "use_qk_norm": True},
-    },
 }  # fmt: skip
 # Those of models that people run: SmolLM2-135M, Qwen2.5-0.5B, Llama-3.2-1B and -3B.
 REAL: dict[str, Config] = {
