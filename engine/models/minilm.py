@@ -11,7 +11,6 @@ holds no answer, and how relevant it is. Its weights are a difference of low ran
 import json
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from itertools import accumulate, groupby, islice
@@ -334,15 +333,16 @@ class Qwen3(Embedder):
 
     def knows(self, word: str) -> bool:
         """Return whether a word is one of its vocabulary, and not a chain of pieces that says little."""
-        return len(self._loaded.vocabulary.text(f" {word}")) == 1
+        return len(self._loaded[0].text(f" {word}")) == 1
 
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
         """Yield (indices into texts, their rows), a batch of similar length at a time."""
-        for indices, tokens in batches(texts, self._loaded.tokens, QWEN3_BATCH[runtime.device()]):
-            yield indices, self._loaded.rows(tokens)
+        for indices, tokens in batches(texts, self._tokens, QWEN3_BATCH[runtime.device()]):
+            yield indices, self._rows(tokens)
 
     @cached_property
-    def _loaded(self) -> "_Loaded":
+    def _loaded(self) -> tuple[Tokens, tuple[int, ...], tuple[int, ...], Any]:
+        """Load the model: its vocabulary, the token ids before and after each text, and its layers."""
         from engine.models.load import load_parts
         from engine.models.mlx import qwen3_layers
 
@@ -359,23 +359,14 @@ class Qwen3(Embedder):
         closing = vocabulary.closing() or ((end,) if end is not None else ())
         if not closing:
             raise PkbError(f"{local.name} cannot embed: its tokenizer has no {END_TOKEN}", FALLBACK)
-        return _Loaded(vocabulary, vocabulary.opening(), closing, layers)
+        return vocabulary, vocabulary.opening(), closing, layers
 
+    def _tokens(self, texts: Sequence[str]) -> TokenIds:
+        vocabulary, opening, closing, _ = self._loaded
+        limit = QWEN3_TOKENS - len(opening) - len(closing)
+        return [[*opening, *vocabulary.text(text)[:limit], *closing] for text in texts]
 
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    """The loaded model, and the token ids before and after each text."""
-
-    vocabulary: "Tokens"
-    opening: tuple[int, ...]
-    closing: tuple[int, ...]
-    layers: Any
-
-    def tokens(self, texts: Sequence[str]) -> TokenIds:
-        limit = QWEN3_TOKENS - len(self.opening) - len(self.closing)
-        return [[*self.opening, *self.vocabulary.text(text)[:limit], *self.closing] for text in texts]
-
-    def rows(self, batch: TokenIds) -> Vectors:
+    def _rows(self, batch: TokenIds) -> Vectors:
         """Return a unit vector for each text; attention is causal, so padding on the right has no effect."""
         import mlx.core as mx
 
@@ -383,7 +374,7 @@ class _Loaded:
         for row, tokens in zip(ids, batch, strict=True):
             row[: len(tokens)] = tokens
         last = mx.array([len(tokens) - 1 for tokens in batch])
-        states = self.layers(mx.array(ids))[mx.arange(len(batch)), last].astype(mx.float32)
+        states = self._loaded[-1](mx.array(ids))[mx.arange(len(batch)), last].astype(mx.float32)
         rows: Vectors = np.array(states / mx.linalg.norm(states, axis=1, keepdims=True))
         return rows
 

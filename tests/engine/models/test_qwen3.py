@@ -13,10 +13,10 @@ from tokenizers import Tokenizer
 from engine.models import minilm
 from engine.models.lookup import find
 from engine.models.minilm import END_TOKEN, QWEN3_TOKENS, TASK, Qwen3, find_model
-from engine.models.types import Embedder, Tokens
+from engine.models.types import Embedder
 from store.errors import NoModel, PkbError, UsageError
 from tests.engine.models.embedders import SHAPE, end_of, make_qwen3, naive
-from tests.engine.models.shapes import CONTROLS, KINDS, TEXT, WORDS, bpe, make
+from tests.engine.models.shapes import CONTROLS, KINDS, TEXT, WORDS, make
 
 LINES = [line for line in TEXT.splitlines() if line]
 TEXTS = [*LINES, "Yes.", "", LINES[0] * 3, "", "🎉"]
@@ -104,7 +104,7 @@ def test_a_long_text_is_cut_before_its_end(model: Qwen3, folder: Path) -> None:
 def test_the_name_of_a_special_token_in_a_text_is_letters(model: Qwen3, folder: Path, name: str) -> None:
     text = f"he wrote {name} twice"
     assert np.abs(model.embed([text])[0] - naive(folder, ids_of(folder, text))).max() > 1e-3
-    (ids,) = model._loaded.tokens([text])
+    (ids,) = model._tokens([text])
     end = ids.pop()
     added = Tokenizer.from_file(str(folder / "tokenizer.json")).get_added_tokens_decoder()
     assert (added.keys() & ids, added[end].content) == (set(), END_TOKEN)
@@ -112,12 +112,9 @@ def test_the_name_of_a_special_token_in_a_text_is_letters(model: Qwen3, folder: 
 
 @given(st.lists(st.text(max_size=30), max_size=6))
 @settings(max_examples=20, deadline=None)
-def test_exactly_one_end_stands_behind_any_text(texts: list[str]) -> None:
-    tokenizer = bpe()
-    tokenizer.add_special_tokens([END_TOKEN])
-    end = end_of(tokenizer)
-    loaded = minilm._Loaded(Tokens(tokenizer), (), (end,), None)
-    found = loaded.tokens([*texts, f"{END_TOKEN}{END_TOKEN}"])
+def test_exactly_one_end_stands_behind_any_text(model: Qwen3, folder: Path, texts: list[str]) -> None:
+    end = end_of(Tokenizer.from_file(str(folder / "tokenizer.json")))
+    found = model._tokens([*texts, f"{END_TOKEN}{END_TOKEN}"])
     assert [(ids.count(end), ids[-1]) for ids in found] == [(1, end)] * (len(texts) + 1)
 
 
