@@ -81,17 +81,10 @@ class Plan:
 
     @property
     def quantization(self) -> dict[str, Any] | None:
-        """Return mlx-lm's entry for config.json: the width of most layers, and each layer of another one."""
-        widths = {one.parts[0].name.removesuffix(".weight"): one.bits for one in self.tensors if one.bits}
-        if not widths:
-            return None
-        totals = dict.fromkeys(widths.values(), 0)
-        for one in self.tensors:
-            if one.bits:
-                totals[one.bits] += one.place.bytes
-        usual = max(totals, key=lambda bits: totals[bits])
-        others = {name: {"group_size": GROUP, "bits": bits} for name, bits in widths.items() if bits != usual}
-        return {"group_size": GROUP, "bits": usual, **others}
+        """Return mlx-lm's entry for config.json, with the width of each layer that is packed; None if none is."""
+        packed = {one.parts[0].name.removesuffix(".weight"): one.bits for one in self.tensors if one.bits}
+        layers = {name: {"group_size": GROUP, "bits": bits} for name, bits in packed.items()}
+        return {"group_size": GROUP, "bits": max(packed.values()), **layers} if packed else None
 
 
 def plan(header: GgufHeader) -> Plan:

@@ -151,9 +151,7 @@ def install_command() -> str:
     wanted = quote(checkout + backend)
     if origin.get("dir_info", {}).get("editable"):
         wanted = f"-e {wanted}"
-    if Path(sys.prefix, "pipx_metadata.json").is_file():
-        return f"pipx runpip {quote(Path(sys.prefix).name)} install {wanted}"
-    if find_spec("pip") is None:  # as in the environments of uv
+    if find_spec("pip") is None:  # as in the environments of uv; those of pipx share one
         return f"uv pip install --python {quote(sys.executable)} {wanted}"
     return f"{quote(sys.executable)} -m pip install {wanted}"
 
