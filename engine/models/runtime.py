@@ -28,28 +28,6 @@ PREFIX = "scipy_"  # before every symbol of the wheel's library
 WHEEL = "scipy_openblas32"  # its import name; 32 is the width of its integers, which is what MLX passes
 
 
-def open_blas(threads: int | None = None) -> tuple[str, int] | None:
-    """Open the library of the installed wheel for MLX; None if there is none, or this machine does not allow it.
-
-    Returns its name, with its version and kernel, and its threads: all affect rounding. `threads` applies to this
-    library only, not to another copy of it in the process.
-    """
-    import ctypes  # not needed for an exact hit
-
-    if not (path := wheel_library()):
-        return None
-    try:
-        library = ctypes.CDLL(path)
-        _publish({name: library[PREFIX + name] for name in PRODUCTS})
-    except (OSError, AttributeError):
-        return None
-    if threads:
-        library[f"{PREFIX}openblas_set_num_threads"](threads)
-    config = library[f"{PREFIX}openblas_get_config"]
-    config.restype = ctypes.c_char_p
-    return config().decode(), library[f"{PREFIX}openblas_get_num_threads"]()
-
-
 def wheel_library() -> str:
     """Return the path of the library in the installed wheel; empty if it is not installed."""
     return next((str(folder / "lib" / "libscipy_openblas.so") for folder in package_folders(WHEEL)), "")
@@ -174,11 +152,21 @@ _loaded: list[tuple[str, int]] = []  # name and threads of a BLAS; at most one: 
 def load_blas(count: int | None = None) -> str | None:
     """Load a fast BLAS for MLX and return its name; None if there is none, or MLX is imported already or needs none.
 
-    `count` is the number of threads, by default the environment's.
+    Its name has version and kernel, which affect rounding as the number of threads does. `count` is this number, by
+    default the environment's; it applies to this library only, not to another copy of it in the process.
     """
-    if not _loaded and device() == "cpu" and sys.platform == "linux" and "mlx.core" not in sys.modules:
-        if blas := open_blas(count):
-            _loaded.append(blas)
+    path = wheel_library()
+    if path and not _loaded and device() == "cpu" and "mlx.core" not in sys.modules:
+        import ctypes  # not needed for an exact hit
+
+        with suppress(OSError, AttributeError):  # this machine does not allow it
+            library = ctypes.CDLL(path)
+            _publish({name: library[PREFIX + name] for name in PRODUCTS})
+            if count:
+                library[f"{PREFIX}openblas_set_num_threads"](count)
+            config = library[f"{PREFIX}openblas_get_config"]
+            config.restype = ctypes.c_char_p
+            _loaded.append((config().decode(), library[f"{PREFIX}openblas_get_num_threads"]()))
     return _loaded[0][0] if _loaded else None
 
 
