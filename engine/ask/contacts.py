@@ -21,7 +21,7 @@ from engine.text.terminal import count
 from engine.text.words import words
 from engine.types import Evidence, Passage, Person, PersonFact, Trace, Trust
 from prompts import prompt, word_patterns
-from store.catalog import Catalog, provenance_of
+from store.catalog import Catalog
 from store.mapped_index import IndexView, Matches
 from store.search import Reader
 from store.types import Hit, Scope, fold, names_person, replace
@@ -310,19 +310,9 @@ class _Archive(Struct, frozen=True):
         scopes = [replace(self.own, sender="\n".join(each)) for each in (own, others)]
         sent = [self.reader.matching(scope).by_date(1, oldest=True) for scope in scopes]
         days = [_day(hits[0]) if hits else "" for hits in sent]
-        tells = [bool(days[0]) and self._tells(one, others), bool(days[1]) and self._tells(other, own)]
+        ends, reads = ((own, others), (others, own)), (self.catalog, self.reader)
+        tells = [any(introduces(*reads, *pair) for pair in product(*end)) for end in ends]
         return all(tells) or (tells[0] and days[0] < (days[1] or "~")) or (tells[1] and days[1] < (days[0] or "~"))
-
-    def _tells(self, group: tuple[str, ...], others: Iterable[str]) -> bool:
-        """Return whether mail of somebody, without a warning, says that an address is theirs, or is signed with it."""
-        who, telling = self._who("", group, ()), list[str]()
-        for old, new in product(_addresses(group), others):
-            if introduces(self.catalog, self.reader, old, new):
-                return True
-            hits = self.reader.view.having(words(new), replace(self.own, sender=old), _DETAILED)
-            own = [hit for hit in hits if hit.chunk.role == "body" and who.wrote(hit)]
-            telling += [hit.chunk.document for hit in own if any(new == fold(told[1]) for told in who.told(hit))]
-        return any(not one.warnings for one in provenance_of(self.catalog.ledger, telling).values())
 
     def _meant(self, typed: str, group: Sequence[str]) -> Callable[[Hit], bool]:
         """Return which texts with the name of a person are about them, if others have it, too.
