@@ -365,14 +365,10 @@ def _aligned(one: Sequence[str], two: Sequence[str]) -> list[tuple[int, int]]:
     return sorted(pairs.items())
 
 
-# Say little beside a noun that says what is done: "make an edit".
-_LIGHT_VERBS = frozenset(map(base, ("make", "give", "have", "take", "get", "do")))
-
-
 def _narrowing(unmatched: Sequence[str], own: QuestionFeatures) -> list[bool]:
     """Return of each word that only one question has whether it asks for something else: a verb, or whose."""
     found, is_short = zip(own.content, own.heads, strict=True), len(own.content) < 7  # else one word more hardly counts
-    return [is_short and form not in _LIGHT_VERBS and is_head for form, is_head in found if form in unmatched]
+    return [is_short and is_head for form, is_head in found if form in unmatched]
 
 
 _ALIKE_TENSES = frozenset(
