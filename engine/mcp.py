@@ -9,7 +9,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial, wraps
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from sqlite3 import Error as DatabaseError
@@ -26,8 +26,7 @@ from pydantic import Field, ValidationError
 
 from engine.app import Pkb, takes_filters
 from engine.text.terminal import count, line, one_line, plain, valid_text
-from engine.types import NO_FILTERS, SCHEMA, Filters, ListOptions, LoopKind, Person, Report, json_values
-from engine.types import Source as FoundSource
+from engine.types import NO_FILTERS, SCHEMA, Filters, ListOptions, LoopKind, Person, Report, Source, json_values
 from store.errors import PkbError, as_pkb_error
 
 _ABOUT = (
@@ -50,8 +49,6 @@ Document = Annotated[str | None, Field(description="Only this meeting or message
 Kind = Annotated[LoopKind | None, Field(description="Only tasks, or only questions.")]
 FILTERS = {"sender": Sender, "recipient": Recipient, "since": Since, "until": Until, "collection": Collection}
 Title = Annotated[str | None, Field(description="Only documents with all these words in the title.")]
-
-
 Result = Annotated[CallToolResult, dict[str, Any]]  # its text, and the same as JSON
 
 
@@ -63,13 +60,18 @@ def server(environ: Mapping[str, str], *, writes: bool, collection: str | None =
     tools = Tools(environ, writes=writes, collection=collection)
     made = _Server(tools)
     more = {tools.ask: {"document": Document}, tools.todo: {"kind": Kind}}
-    calls = (tools.ask, tools.search, tools.list, tools.show, tools.todo, tools.meeting, tools.digest, tools.people)
+    calls: list[Callable[..., CallToolResult]] = [
+        tools.ask, tools.search, tools.list, tools.show, tools.todo, tools.meeting, tools.digest, tools.people,
+        *([tools.wrong, tools.ingest] if writes else []),
+    ]  # fmt: skip
     for call in calls:
-        filtered = call if call in (tools.show, tools.people) else takes_filters(call, FILTERS | more.get(call, {}))
-        _add(made, filtered, reads=call != tools.ask or not writes)
-    if writes:
-        _add(made, tools.wrong, reads=False)
-        _add(made, tools.ingest, reads=False)
+        reads = call not in (tools.wrong, tools.ingest) and (call != tools.ask or not writes)
+        hints = ToolAnnotations(
+            read_only_hint=reads, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+        )
+        if call not in (tools.show, tools.people, tools.wrong, tools.ingest):
+            call = takes_filters(call, FILTERS | more.get(call, {}))
+        made.add_tool(call, description=" ".join((call.__doc__ or "").split()), annotations=hints)
     any_path = ResourceSecurity(exempt_params=frozenset({"path"}))  # nothing but what is indexed is read
     message = made.resource("mid:{message_id}", name="message", description="A message by its Message-ID.")
     message(lambda message_id: tools.resource(f"mid:{message_id}"))
@@ -104,17 +106,6 @@ class _Server(MCPServer[Any]):
         with suppress(ToolError):
             return [*await to_thread.run_sync(self._tools.resources)]
         return []
-
-
-def _add(made: "MCPServer[Any]", call: Callable[..., CallToolResult], *, reads: bool) -> None:
-    """Add a tool that runs in a thread, and whose question is cancelled with the call."""
-
-    @wraps(call)
-    async def answer(**given: Any) -> CallToolResult:
-        return await to_thread.run_sync(partial(call, **given), abandon_on_cancel=True)
-
-    hints = ToolAnnotations(read_only_hint=reads, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-    made.add_tool(answer, description=" ".join((call.__doc__ or "").split()), annotations=hints)
 
 
 class Tools:
@@ -319,7 +310,7 @@ def _told_of(one: Person) -> Iterator[str]:
         yield line(f"    {fact.kind}: {fact.value} · {' · '.join(filter(None, about))}")
 
 
-def _cited(number: int, source: FoundSource, *, whole: bool = False) -> dict[str, Any]:
+def _cited(number: int, source: Source, *, whole: bool = False) -> dict[str, Any]:
     who = line(source.author or source.sender or source.speaker or "")
     text = plain(source.quote) if whole else one_line(source.quote, _QUOTE)
     about = {"date": source.written or source.date, "sender": who, "number": number, "lines": list(source.lines)}
