@@ -267,8 +267,9 @@ def json_response(row: Any, status: int = 200) -> Response:
     return Response(json_text(row), status, media_type="application/json")
 
 
-def failure(found: PkbError) -> Response:
+def failure(request: Request, raised: Exception) -> Response:
     """Return an error as a response."""
+    found = as_pkb_error(raised)
     status = next((status for kind, status in _STATUS.items() if isinstance(found, kind)), 500)
     kind = "invalid_request_error" if status == 400 else "server_error"
     return json_response(error(line(found.message), kind, found.code, found.next_step), status)
@@ -282,10 +283,7 @@ async def complete(
     environ: Mapping[str, str], end_ahead: Callable[[], None], request: Request, *, record: bool = False
 ) -> Response:
     """Answer a chat completion, streamed if the request asks for it; a client's own task without opening the home."""
-    try:
-        asked = parse(decoded(await read_body(request)), record=record)
-    except PkbError as found:
-        return failure(found)
+    asked = parse(decoded(await read_body(request)), record=record)
     gone, events, first = Event(), asyncio.Queue[_Event](), None
     if asked.filled_in is None:
         await asyncio.to_thread(end_ahead)  # which waits for one that connects
@@ -305,7 +303,7 @@ async def complete(
             return Response(status_code=499)  # nobody reads it
         first = wanted.result()
     if isinstance(first, PkbError):
-        return failure(first)
+        return failure(request, first)
     if isinstance(first, str) or asked.streams:
         return StreamingResponse(_stream(asked, first, events, gone), media_type="text/event-stream")
     return json_response(completion(asked, first))

@@ -44,7 +44,7 @@ from engine.http.completions import LONGEST_BODY, OUTSIDE, complete, decoded, er
 from engine.serve.client import ReadAhead
 from engine.text.terminal import line
 from engine.types import SCHEMA, Filters, ListOptions
-from store.errors import PkbError, UsageError, as_pkb_error
+from store.errors import PkbError, UsageError
 from store.history import latest
 from store.home import locate, replacing
 from store.peers import web_certificate
@@ -102,7 +102,8 @@ def application(
         Route("/", _file, methods=["GET"]),
         Route("/{name}", _file, methods=["GET"]),
     ]
-    made = Starlette(routes=routes, exception_handlers={HTTPException: _unknown, Exception: _unknown})
+    wrong = dict.fromkeys((HTTPException, Exception), _unknown) | dict.fromkeys((PkbError, *OUTSIDE), failure)
+    made = Starlette(routes=routes, exception_handlers=wrong)
     made.router.redirect_slashes = False
     return RequestGuard(made, port=port, token=token, names=names)
 
@@ -115,16 +116,13 @@ async def _unknown(request: Request, found: Exception) -> Response:
 
 def _answer(environ: Mapping[str, str], give: Callable[[Pkb, Params], Any], request: Request) -> Response:
     """Answer a request by its body or the parameters in its address, with what `give` returns; runs in a thread."""
-    try:
-        if request.method == "POST":
-            given = completions.converted(decoded(from_thread.run(read_body, request)), Params)
-        else:
-            named = {name: value for name, value in request.query_params.items() if value}
-            given = completions.converted(named, Params, strict=False)
-        with Pkb(server=True, environ=environ) as pkb:
-            return json_response({"schema": SCHEMA, **(give(pkb, given) or {})})
-    except (PkbError, *OUTSIDE) as found:
-        return failure(as_pkb_error(found))
+    if request.method == "POST":
+        given = completions.converted(decoded(from_thread.run(read_body, request)), Params)
+    else:
+        named = {name: value for name, value in request.query_params.items() if value}
+        given = completions.converted(named, Params, strict=False)
+    with Pkb(server=True, environ=environ) as pkb:
+        return json_response({"schema": SCHEMA, **(give(pkb, given) or {})})
 
 
 def _search(pkb: Pkb, params: Params) -> Any:
