@@ -20,7 +20,6 @@ from importlib.resources import files
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from os import strerror
 from pathlib import Path
-from signal import SIG_BLOCK, SIG_UNBLOCK, SIGINT, SIGTERM, pthread_sigmask
 from typing import Annotated, Any
 from urllib.parse import unquote_to_bytes
 
@@ -266,7 +265,7 @@ class RequestGuard:
 
 PORT = 8642
 _WAITING = 128  # connections that are not accepted yet
-_GRACE_S, _ENDING = 3, (SIGINT, SIGTERM)
+_GRACE_S = 3
 _CONNECTIONS = 64  # at a time
 _REQUEST_S, _IDLE_S = 10, 75  # for a request to arrive, or an answer to be read; between two requests
 
@@ -390,21 +389,20 @@ def serve(
             ws="none", server_header=False, timeout_keep_alive=_IDLE_S, timeout_graceful_shutdown=_GRACE_S,
             ssl_certfile=certificate,
         )  # fmt: skip
-        ready(endpoint)
-        pthread_sigmask(SIG_BLOCK, _ENDING)
-        try:
-            _Server(config).run([listener])
-        finally:
-            pthread_sigmask(SIG_UNBLOCK, _ENDING)
+        _Server(config, partial(ready, endpoint)).run([listener])
 
 
 class _Server(uvicorn.Server):
-    """Takes signals once it handles them: asyncio complains about a loop that one cuts off while it is made."""
+    """Says when it is ready: requests are accepted, and a signal ends it."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin."""
         await super().startup(sockets)
-        pthread_sigmask(SIG_UNBLOCK, _ENDING)
+        self._ready()
 
 
 def _address(host: str) -> IPv4Address | IPv6Address:
