@@ -14,7 +14,6 @@ from engine.idle.refresh import Reasker
 from engine.idle.types import Handler, Handlers, Job, Outcome, check_time
 from engine.operations import tidy
 from engine.session import Session
-from engine.types import AskOptions
 from store.answers import AnswerBank, most_used, predicted_use
 from store.database import Ledger
 from store.documents import newest_documents, titled_documents
@@ -78,21 +77,13 @@ class IdlePlanner:
         settings = self.session.settings
         is_local = self.session.model is not None and not settings.model.is_served
         prefills: Handlers = {"prefetch": self._segments(self._prefetch), "restore": self._segments(self._restore)}
-        verify = partial(refresh.verify, tau=settings.bank.tau, max_error=settings.experiment.max_error)
         return {
             "refresh": self._asking(refresh.plan_refreshes, refresh.refresh),
-            "verify": self._asking(refresh.plan_verifications, verify),
+            "verify": self._asking(refresh.plan_verifications, refresh.verify),
             "predict": self._predict(),
-            "populate": self._asking(
-                lambda reasker: predict.plan_population(reasker, self._strategy),
-                lambda reasker, job: predict.populate(reasker, self._strategy, job),
-            ),
-            "standing": Handler(
-                self._standing, lambda job: predict.prepare_standing(self._reasker, self._strategy, job)
-            ),
-            "convert": self._asking(
-                lambda reasker: refresh.plan_conversions(reasker, decode=self._strategy.decode), refresh.convert
-            ),
+            "populate": self._asking(predict.plan_population, predict.populate),
+            "standing": Handler(self._standing, lambda job: predict.prepare_standing(self._reasker, job)),
+            "convert": self._asking(refresh.plan_conversions, refresh.convert),
             **(prefills if is_local and settings.kv.reuse != "off" else {}),
             "maintenance": maintenance(self.session.ledger, self._tasks(), self.session.now.timestamp()),
         }
@@ -136,7 +127,7 @@ class IdlePlanner:
         def run(job: Job) -> Outcome:
             def is_similar(question: str) -> bool:
                 check_time(self.is_over)
-                return predict.has_similar(self._reasker, self._strategy, question)
+                return predict.has_similar(self._reasker, question)
 
             stride = self.session.settings.experiment.stride
             return predict.predict(self._reasker, planned[job.subject], stride, is_similar)
@@ -186,7 +177,7 @@ class IdlePlanner:
             return []
         meetings = titled_documents(session.ledger, ("transcript",))[: predict.MEETINGS]
         quotes = session.model is None or session.model.roles
-        return predict.plan_standing(self._reasker, self._strategy, listed, meetings, quotes=quotes)
+        return predict.plan_standing(self._reasker, listed, meetings, quotes=quotes)
 
     def _segments(self, planned: "Callable[[], PrefetchPlan | None]") -> Handler:
         last: PrefetchPlan | None = None
@@ -239,19 +230,16 @@ class IdlePlanner:
 
     @property
     def _reasker(self) -> Reasker:
-        return Reasker(self.session.ledger, self.session.backend, self.session.settings, self.session.now)
+        """Return what asks stored and predicted questions.
 
-    @property
-    def _strategy(self) -> predict.Strategy:
-        """Return how predicted questions are precomputed: quotes always whole, as they have nothing to prefill.
-
-        A model's answers only as long as enough of those that had their time may have been used (PerCache 4.3.2).
+        Those are answered with quotes, which have nothing to prefill; with a model only as long as enough of the
+        answers that had their time may have been used (PerCache 4.3.2).
         """
-        settings = self.session.settings
-        keeps_none = self.session.model is None or settings.model.is_served  # then there is no KV to prefill
-        old = predicted_use(self.session.ledger, self.session.now.timestamp() - _TIME_S)
+        session, settings = self.session, self.session.settings
+        keeps_none = session.model is None or settings.model.is_served  # then there is no KV to prefill
+        old = predicted_use(session.ledger, session.now.timestamp() - _TIME_S)
         decode = keeps_none or refresh.upper(*old) >= settings.experiment.cutoff
-        return predict.Strategy(AskOptions(k=settings.ask.k), decode, settings.bank.tau)
+        return Reasker(session.ledger, session.backend, settings, session.now, decode)
 
     def _tasks(self) -> dict[str, MaintenanceTask]:
         """Return the maintenance tasks; once `is_over`, no further file is checked."""

@@ -30,7 +30,6 @@ from engine.text.spans import find
 from engine.text.terminal import shorten
 from engine.text.time_sensitive import whole_document_question
 from engine.text.words import FUNCTION_WORDS, words
-from engine.types import AskOptions
 from prompts import prompt
 from store.answers import known_questions
 from store.documents import TitledDocument
@@ -202,15 +201,6 @@ def _question(piece: str) -> str | None:
 MOST_QUEUED = 1000  # predicted questions
 
 
-@dataclass(frozen=True, slots=True)
-class Strategy:
-    """How predicted questions are precomputed: with which options, whether they are decoded, the semantic threshold."""
-
-    options: AskOptions
-    decode: bool
-    tau: float
-
-
 def offer(reasker: Reasker, found: Iterable[Prediction]) -> int:
     """Queue predicted questions; return how many are queued now."""
     found = list(found)
@@ -223,36 +213,36 @@ def offer(reasker: Reasker, found: Iterable[Prediction]) -> int:
     return min(len(waiting), MOST_QUEUED)
 
 
-def plan_population(reasker: Reasker, strategy: Strategy) -> list[Job]:
+def plan_population(reasker: Reasker) -> list[Job]:
     """Return a job for each queued question that has no stored answer, best first.
 
     Those that were given up are among them: a stored job that is not planned is removed, and would be tried again.
     """
     jobs = list[Job]()
     for row in Jobs(reasker.ledger).all(KIND):
-        if is_lasting(row.subject) and not reasker.is_cached(row.subject, strategy.options):
+        if is_lasting(row.subject) and not reasker.is_cached(row.subject, reasker.options):
             by = f"predicted by {row.source}" if row.source else "predicted"
-            reason, expected = by + "; prefill only" * (not strategy.decode), row.benefit_s / (row.cost_s or 1.0)
+            reason, expected = by + "; prefill only" * (not reasker.decode), row.benefit_s / (row.cost_s or 1.0)
             jobs.append(Job(KIND, row.subject, row.subject, reason, expected, row.cost_s, source=row.source))
     return jobs
 
 
-def populate(reasker: Reasker, strategy: Strategy, job: Job) -> Outcome:
+def populate(reasker: Reasker, job: Job) -> Outcome:
     """Precompute a question, unless it or a similar one is stored."""
     question = job.subject
-    if reasker.is_cached(question, strategy.options) or has_similar(reasker, strategy, question):
+    if reasker.is_cached(question, reasker.options) or has_similar(reasker, question):
         return Outcome("cached")
-    return Outcome("done", (reasker.prepare(question, strategy.options, job.source, decode=strategy.decode).key,))
+    return Outcome("done", (reasker.prepare(question, reasker.options, job.source, decode=reasker.decode).key,))
 
 
-def has_similar(reasker: Reasker, strategy: Strategy, question: str) -> bool:
+def has_similar(reasker: Reasker, question: str) -> bool:
     """Return whether a stored question is similar enough to be a semantic hit for this one."""
-    ask = begin(reasker.backend, reasker.ledger, question, strategy.options, reasker.now)
+    ask = begin(reasker.backend, reasker.ledger, question, reasker.options, reasker.now)
     vector, questions = reasker.backend.embed(ask.wording.text, ask.trace), reasker.backend.question_vectors()
     if vector is None or questions is None:
         return False
     key, asked = ask.key, understood(reasker.ledger, question, reasker.now)
-    near = questions.near(vector, scope=key.scope, writer=key.writer, day=key.day, least=strategy.tau)
+    near = questions.near(vector, scope=key.scope, writer=key.writer, day=key.day, least=reasker.settings.bank.tau)
     others = (understood(reasker.ledger, one.answer.question, reasker.now) for one in near)
     return any(why_different(asked, other) is None for other in others)
 
@@ -360,9 +350,7 @@ _STANDING: Kind = "standing"
 MEETINGS = 30  # the newest ones
 
 
-def plan_standing(
-    reasker: Reasker, strategy: Strategy, listed: str, meetings: Sequence[TitledDocument], *, quotes: bool
-) -> list[Job]:
+def plan_standing(reasker: Reasker, listed: str, meetings: Sequence[TitledDocument], *, quotes: bool) -> list[Job]:
     """Return a job for each question of the setting and meeting without a cached answer; `meetings` come newest first.
 
     With `quotes`, questions that only a language model answers are left out.
@@ -378,19 +366,19 @@ def plan_standing(
         asked = [one for one, it in read if (it.aspect != "summary" if it else synthesis(one) is None)]
     jobs = list[Job]()
     for meeting, one in product(meetings, asked):
-        if not reasker.is_cached(one, replace(strategy.options, scope=Scope(document=meeting.id))):
+        if not reasker.is_cached(one, replace(reasker.options, scope=Scope(document=meeting.id))):
             what, source = f"{one} ({' '.join(meeting.title.split())})", f"{_STANDING}/{normalise(one)}"
             about = (f"{meeting.id} {one}", what, "asked of every meeting", hit_rate(counts.get(source)))
             jobs.append(Job(_STANDING, *about, seconds, source=source))
     return jobs
 
 
-def prepare_standing(reasker: Reasker, strategy: Strategy, job: Job) -> Outcome:
+def prepare_standing(reasker: Reasker, job: Job) -> Outcome:
     """Answer a standing question within its meeting, unless it is cached."""
     document, _, question = job.subject.partition(" ")
-    options = replace(strategy.options, scope=Scope(document=document))
+    options = replace(reasker.options, scope=Scope(document=document))
     if reasker.is_cached(question, options):
         return Outcome("cached")
-    made = reasker.prepare(question, options, job.source, decode=strategy.decode)
+    made = reasker.prepare(question, options, job.source, decode=reasker.decode)
     PredictionLog(reasker.ledger).add({job.source: 1}, reasker.now.timestamp())
     return Outcome("done", (made.key,))

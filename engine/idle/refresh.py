@@ -53,12 +53,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reasker:
-    """Asks stored questions again, at a given time."""
+    """Asks stored questions again, at a given time, and predicted ones, which without `decode` are only prefilled."""
 
     ledger: Ledger
     backend: Backend
     settings: Settings
     now: datetime
+    decode: bool = True
+
+    @property
+    def options(self) -> AskOptions:
+        """Return the options that predicted questions are asked with."""
+        return AskOptions(k=self.settings.ask.k)
 
     @property
     def writer_key(self) -> WriterKey:
@@ -185,8 +191,8 @@ def plan_verifications(reasker: Reasker) -> list[Job]:
     return sorted(jobs, key=lambda job: -job.expected)
 
 
-def verify(reasker: Reasker, job: Job, tau: float, max_error: float) -> Outcome:
-    """Answer a question and compare that with the answer it was served; `tau` is the threshold before any learning."""
+def verify(reasker: Reasker, job: Job) -> Outcome:
+    """Answer a question and compare that with the answer it was served."""
     key = bytes.fromhex(job.subject)
     verifications, bank, at = Verifications(reasker.ledger), AnswerBank(reasker.ledger), reasker.now.timestamp()
     pending, cached = verifications.find(key), bank.find(key)
@@ -208,6 +214,7 @@ def verify(reasker: Reasker, job: Job, tau: float, max_error: float) -> Outcome:
         notice = Notice(key, "wrong" if counts else "changed", pending.served, reply.text, "", at)
         Notices(reasker.ledger).add(notice)
     if counts:
+        max_error, tau = reasker.settings.experiment.max_error, reasker.settings.bank.tau
         reasker.ledger.set(TAU, str(learned_tau(verifications.labels(None), max_error, tau)))
     return Outcome("done", (prepared.key,))
 
@@ -240,9 +247,9 @@ def upper(wrong: int, judged: int, confidence: float = 0.95) -> float:
     return high
 
 
-def plan_conversions(reasker: Reasker, *, decode: bool) -> list[Job]:
+def plan_conversions(reasker: Reasker) -> list[Job]:
     """Return a job for each entry that was only prefilled, where answers are wanted."""
-    if not decode:
+    if not reasker.decode:
         return []
     seconds, jobs = reasker.answer_s(), list[Job]()
     for key in most_used(reasker.ledger, reasker.writer_key, _MOST, prefilled=True):

@@ -1,20 +1,19 @@
 """Predicted questions are precomputed as if asked, unless they are stored; those only prefilled are answered later."""
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.idle import predict, refresh
-from engine.idle.predict import Prediction, Strategy, offer
+from engine.idle.predict import Prediction, offer
 from engine.idle.refresh import Reasker
 from engine.idle.types import Job, JobResult
-from engine.types import AskOptions
 from store.jobs import MAX_ATTEMPTS, JobAccount, Jobs
 from tests.engine.ask.small_home import SmallHome, ask, ingest
 from tests.engine.idle.small_home import Home, handler, home, run_jobs, runner, states
 
-ANSWERED, PREFILLED = Strategy(AskOptions(), True, 0.85), Strategy(AskOptions(), False, 0.85)
 REWORDED = ("Where, of the choir, is the concert?", "When is the concert of the choir?")
 PREDICTED = (
     Prediction("Which concert?", "history/model", 0.2),
@@ -31,22 +30,20 @@ def choir(tmp_path: Path) -> Home:
     return found
 
 
-def jobs(home: Home, strategy: Strategy = ANSWERED) -> list[Job]:
-    return predict.plan_population(home.reasker(), strategy)
+def jobs(home: Home, *, decode: bool = True) -> list[Job]:
+    return predict.plan_population(replace(home.reasker(), decode=decode))
 
 
-def run(home: Home, strategy: Strategy = ANSWERED, planned: list[Job] | None = None) -> list[JobResult]:
+def run(home: Home, *, decode: bool = True, planned: list[Job] | None = None) -> list[JobResult]:
     """Precompute predicted questions."""
-    found = jobs(home, strategy) if planned is None else planned
-    return run_jobs(home, found, lambda job: predict.populate(home.reasker(), strategy, job))
+    found = jobs(home, decode=decode) if planned is None else planned
+    return run_jobs(home, found, lambda job: predict.populate(replace(home.reasker(), decode=decode), job))
 
 
 def convert(home: Home) -> list[str]:
     """Answer questions that were only prefilled; return the states of the jobs."""
     reasker = home.reasker()
-    return states(
-        run_jobs(home, refresh.plan_conversions(reasker, decode=True), lambda job: refresh.convert(reasker, job))
-    )
+    return states(run_jobs(home, refresh.plan_conversions(reasker), lambda job: refresh.convert(reasker, job)))
 
 
 def test_the_most_probable_question_comes_first_and_names_its_predictor(choir: Home) -> None:
@@ -73,14 +70,14 @@ def test_a_predicted_question_is_answered_and_stored_as_predicted(choir: Home) -
 
 
 def test_a_prefilled_question_is_answered_once_answers_are_wanted_and_keeps_its_source(choir: Home) -> None:
-    run(choir, PREFILLED)
+    run(choir, decode=False)
     assert (choir.written, len(choir.read)) == ([], 2)
-    assert refresh.plan_conversions(choir.reasker(), decode=False) == []
+    assert refresh.plan_conversions(replace(choir.reasker(), decode=False)) == []
     assert convert(choir) == ["done", "done"]
     assert sorted(choir.written) == ["Which concert?", "Whose choir?"]
     sources = choir.ledger.rows.execute("SELECT state, origin, source FROM answers ORDER BY question").fetchall()
     assert sources == [("answered", "predicted", "history/model"), ("answered", "predicted", "chunks/model")]
-    assert refresh.plan_conversions(choir.reasker(), decode=True) == []
+    assert refresh.plan_conversions(choir.reasker()) == []
 
 
 def test_a_stored_question_is_not_precomputed_and_leaves_the_queue(choir: Home) -> None:
@@ -103,9 +100,7 @@ def test_no_idle_work_is_done_for_an_answer_that_lasts_a_minute(choir: Home, que
     found = [Prediction(question.upper(), "history/model")]
     assert len(predict.pick(found, {"history/model": 1}, [])) == lasts
     key = choir.ask(question, decode=False)
-    assert (
-        key in [bytes.fromhex(job.subject) for job in refresh.plan_conversions(choir.reasker(), decode=True)]
-    ) is lasts
+    assert (key in [bytes.fromhex(job.subject) for job in refresh.plan_conversions(choir.reasker())]) is lasts
     choir.ask(question)
     choir.add("second", "the next meeting is tomorrow")
     assert (key in [bytes.fromhex(job.subject) for job in refresh.plan_refreshes(choir.reasker())]) is lasts
@@ -151,7 +146,7 @@ def test_a_predicted_question_that_is_stored_in_other_words_is_not_precomputed(t
         ask(session, "Where is the concert of the choir?")
         reasker = Reasker(session.ledger, session.backend, session.settings, session.now)
         offer(reasker, [Prediction(one, "history/form", 0.5) for one in REWORDED])
-        planned = predict.plan_population(reasker, ANSWERED)
-        populate = handler(planned, lambda job: predict.populate(reasker, ANSWERED, job))
+        planned = predict.plan_population(reasker)
+        populate = handler(planned, lambda job: predict.populate(reasker, job))
         results = list(runner(session.ledger).run({"populate": populate}))
         assert {one.job.what: one.state for one in results} == dict(zip(REWORDED, ("cached", "done"), strict=True))

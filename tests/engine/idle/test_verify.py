@@ -6,11 +6,12 @@ import pytest
 
 from engine.ask.keys import begin, gather_context, pending_entry
 from engine.idle.refresh import TAU, plan_verifications, verify
+from engine.settings import Settings
 from engine.types import AskOptions
 from store.answers import Notices, PendingVerification, Verifications
 from tests.engine.idle.small_home import NOW, Home, home, run_jobs, states
 
-TAU_SET, MAX_ERROR, ALIKE = 0.85, 0.02, 0.91
+TAU_SET, ALIKE = Settings().bank.tau, 0.91
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def run(home: Home) -> list[str]:
     """Verify what can be verified; return the states of the jobs."""
     reasker = home.reasker()
     jobs = plan_verifications(reasker)
-    return states(run_jobs(home, jobs, lambda job: verify(reasker, job, TAU_SET, MAX_ERROR)))
+    return states(run_jobs(home, jobs, lambda job: verify(reasker, job)))
 
 
 def test_where_the_own_answer_is_the_same_the_hit_was_right(choir: Home) -> None:
