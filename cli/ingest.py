@@ -232,8 +232,7 @@ def _show(summary: "Summary", chunks: int) -> None:
         print(f"left out: {left}; to index them: pkb config set ingest.leave_out '', then pkb ingest")
 
 
-_CHANGES = {"new": "new", "changed": "changed", "gone": "gone"}
-_EFFECTS = {"kept": "added", "duplicates": "duplicates", "removed": "removed"}
+_CHANGES, _EFFECTS = ("new", "changed", "gone"), ("kept", "duplicates", "removed")
 _VALUES = ("how", "files", "documents", "skipped", "embedded", "without_vector", "seconds", "message")  # of events
 _HOW = {"events": "watching", "polling": "polling", "missing": "missing, documents kept:"}
 
@@ -264,8 +263,7 @@ class WatchPrinter:
             documents = {name: getattr(summary, name) for name in ("read", *_EFFECTS, "refused")}
             skipped = [{"path": p.path, "item": p.item, "reason": p.reason} for p in summary.problems]
             about |= {"files": files, "documents": documents, "skipped": skipped}
-            words = [(getattr(summary, name), word) for name, word in (_CHANGES | _EFFECTS).items()]
-            parts = [f"{number:,} {word}" for number, word in words if number]
+            parts = [f"{number:,} {'added' if name == 'kept' else name}" for name, number in numbers.items() if number]
             parts += [f"{count(summary.waiting, 'file')} still being written"] if summary.waiting else []
             parts += [f"{count(len(summary.problems), 'file')} skipped"] if summary.problems else []
             kept = f"{summary.refused:,} documents disappeared at once and were kept"

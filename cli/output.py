@@ -80,23 +80,22 @@ def progress_line(opened: "Session", text: str = "Searching...") -> Iterator[Cal
     shown = False
     has_line = _can_redraw()
 
-    def write(line: str, *, is_text: bool) -> None:
+    def show(*, wanted: bool) -> None:
         nonlocal shown
-        if has_line and shown != is_text:
-            shown = is_text
-            sys.stderr.write(line)
+        if has_line and shown != wanted:
+            shown = wanted
+            sys.stderr.write(text if wanted else _ERASE)
             sys.stderr.flush()
 
     def notify(notice: str) -> None:
-        remove()
+        show(wanted=False)
         usual(notice)
 
-    show, remove = partial(write, text, is_text=True), partial(write, _ERASE, is_text=False)
-    usual, opened.on_wait, opened.on_notice = opened.on_notice, show, notify
+    usual, opened.on_wait, opened.on_notice = opened.on_notice, partial(show, wanted=True), notify
     try:
-        yield remove
+        yield partial(show, wanted=False)
     finally:
-        remove()
+        show(wanted=False)
         opened.on_wait, opened.on_notice = lambda: None, usual
 
 

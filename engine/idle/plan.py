@@ -22,6 +22,7 @@ from store.jobs import JobCost
 from store.types import Scope
 
 if TYPE_CHECKING:
+    from engine.backends import Generative
     from engine.idle.prefetch import PrefetchContext, PrefetchPlan
     from engine.kv.restore import PromptReader
     from engine.models.types import LanguageModel
@@ -98,10 +99,11 @@ class IdlePlanner:
         meter = self.reader.model.meter
         return JobCost(read=meter.prefilled, written=meter.generated, bytes=size)
 
-    def load(self) -> "PromptReader":
-        """Return the model, loaded."""
-        assert self.session.model, "a quote needs no model"
-        self.reader = self.session.model.load()
+    def load(self, model: "Generative | None" = None) -> "PromptReader":
+        """Return a model, loaded: the one that answers, unless another is given."""
+        model = model or self.session.model
+        assert model, "a quote needs no model"
+        self.reader = model.load()
         return self.reader
 
     def _asking(self, plan: Callable[[Reasker], list[Job]], run: Callable[[Reasker, Job], Outcome]) -> Handler:
@@ -140,17 +142,12 @@ class IdlePlanner:
         model = session.model_for("predict")
         writes = model is not None and not model.roles  # a role adapter does not know how
 
-        def load() -> "PromptReader":
-            assert model, "a quote asks no model"
-            self.reader = model.load()
-            return self.reader
-
         def of_history(count: int) -> list[predict.Prediction]:
             past = latest(session.ledger, session.settings.experiment.history)[::-1]  # the oldest first
             by_forms = predict.from_forms(new_chunks(session), past, is_over)
             if not writes:
                 return by_forms
-            write = writer(load().model, PREDICTION_TOKENS, is_over)
+            write = writer(self.load(model).model, PREDICTION_TOKENS, is_over)
             counted = zip(("mail", "meeting notes"), session.catalogue.counts_by_kind(), strict=True)
             kind = " and ".join(name for name, number in counted if number) or "documents"
             return [*predict.from_history(past, kind, count, write), *by_forms]
@@ -159,7 +156,7 @@ class IdlePlanner:
             from engine.llm.generate import ask_about
 
             check_time(is_over)
-            return ask_about(load(), chunks, said, PREDICTION_TOKENS, partial(check_time, is_over))
+            return ask_about(self.load(model), chunks, said, PREDICTION_TOKENS, partial(check_time, is_over))
 
         sources = (*["history/model"] * writes, "history/form")
         asked = str(History(session.ledger).newest() or "")
