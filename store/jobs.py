@@ -6,7 +6,7 @@ A job that was started and never finished is retried, a few times at most. Knows
 import json
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from operator import add, sub
+from operator import add
 from typing import Literal
 
 from msgspec import Struct
@@ -180,20 +180,14 @@ def _fingerprint(ledger: Ledger, about: tuple[str, ...]) -> str:
 
 
 class JobCost(Struct, frozen=True):
-    """The cost of some jobs: tokens prefilled (`read`) and decoded (`written`), and bytes of KV cache stored."""
+    """The cost of some jobs: how many are done, and the bytes of KV cache that they stored."""
 
     units: int = 0
     seconds: float = 0.0
-    read: int = 0
-    written: int = 0
     bytes: int = 0
 
     def __add__(self, more: "JobCost") -> "JobCost":
         return JobCost(*map(add, astuple(self), astuple(more)))
-
-    def less(self, before: "JobCost") -> "JobCost":
-        """Return the cost since an earlier count."""
-        return JobCost(*map(sub, astuple(self), astuple(before)))
 
 
 _INSERT = "INSERT INTO job_outputs (key, kind, uses, source, credit) SELECT key, ?, uses, ?, ?"

@@ -18,7 +18,6 @@ from store.answers import AnswerBank, most_used, predicted_use
 from store.database import Ledger
 from store.documents import newest_documents, titled_documents
 from store.history import History, RetrievalLog, latest
-from store.jobs import JobCost
 from store.types import Scope
 
 if TYPE_CHECKING:
@@ -88,16 +87,6 @@ class IdlePlanner:
             **(prefills if is_local and settings.kv.reuse != "off" else {}),
             "maintenance": maintenance(self.session.ledger, self._tasks(), self.session.now.timestamp()),
         }
-
-    def measure(self) -> JobCost:
-        """Return the model's work so far, and the bytes written to the KV cache."""
-        from store.kv_index import KvIndex
-
-        size = KvIndex(self.session.ledger).written()
-        if self.reader is None:
-            return JobCost(bytes=size)
-        meter = self.reader.model.meter
-        return JobCost(read=meter.prefilled, written=meter.generated, bytes=size)
 
     def load(self, model: "Generative | None" = None) -> "PromptReader":
         """Return a model, loaded: the one that answers, unless another is given."""

@@ -223,15 +223,13 @@ def stopping(models: "ResidentModel", is_over: Callable[[], bool]) -> Iterator[N
 class JobRunner:
     """One idle run; `spent` is its cost so far, by kind.
 
-    `why_stop` returns the reason to stop, if any; `generation` rises with new mail; `measure` returns what the model
-    computed so far.
+    `why_stop` returns the reason to stop, if any; `generation` rises with new mail.
     """
 
     ledger: Ledger
     clock: Callable[[], float]  # seconds
     why_stop: Callable[[], str | None]
     generation: Callable[[], int]
-    measure: Callable[[], JobCost]
     now: float  # seconds since the epoch
     until: float  # on the clock
     most: int  # jobs
@@ -239,8 +237,12 @@ class JobRunner:
     _counted: float = field(init=False)  # on the clock: all seconds of the run before it are
     _jobs: Jobs = field(init=False)
     _account: JobAccount = field(init=False)
+    _written: Callable[[], int] = field(init=False)  # returns the bytes of KV cache stored so far
 
     def __post_init__(self) -> None:
+        from store.kv_index import KvIndex
+
+        self._written = KvIndex(self.ledger).written
         self._counted, self._jobs, self._account = self.clock(), Jobs(self.ledger), JobAccount(self.ledger)
 
     def run(self, handlers: Handlers) -> Iterator[JobResult]:
@@ -292,7 +294,7 @@ class JobRunner:
 
         One that a signal stops has not, nor one whose model is not there, such as while its server is down.
         """
-        before, node = self.measure(), self._account.newest_node()
+        before, node = self._written(), self._account.newest_node()
         reason, (kind, subject) = "", (job.kind, job.subject)
         self._jobs.start(kind, subject)
         try:
@@ -315,7 +317,7 @@ class JobRunner:
         elif kind != "prefetch":  # nodes that a question stored meanwhile are not theirs
             # Counts as 1 for a predicted question whose answer was reused, less where only the prefill was.
             self._account.add_outputs(kind, outcome.made, node, job.source, 0.25)
-        spent = self._count(kind, self.measure().less(before) + JobCost(int(outcome.state == "done")))
+        spent = self._count(kind, JobCost(int(outcome.state == "done"), bytes=self._written() - before))
         return JobResult(job, outcome.state, spent, reason)
 
     def _count(self, kind: Kind, spent: JobCost) -> JobCost:
@@ -417,7 +419,6 @@ def _run(
         clock=time.monotonic,
         why_stop=why_stop,
         generation=lambda: ledger.generation,
-        measure=planner.measure,
         now=session.now.timestamp(),
         until=request.began + request.seconds,
         most=request.jobs,

@@ -22,7 +22,6 @@ from engine.llm.prompt import in_document_order
 from engine.session import Session
 from engine.settings import Experiment, save
 from engine.types import AskOptions, AskResult
-from store.jobs import JobCost
 from store.types import Hit, replace
 from tests.bench.metered import Metered, MeteredResident
 from tests.bench.policies import Order
@@ -65,6 +64,15 @@ def experiment(settings: Mapping[str, Any]) -> Experiment:
     """Return the others, which are fields of `Experiment`."""
     parts = {key: value for key, value in settings.items() if key.startswith("experiment.")}
     return Experiment(**{key.removeprefix("experiment."): value for key, value in parts.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Idle jobs that were done, and the tokens that the model prefilled (`read`) and decoded (`written`) for them."""
+
+    units: int
+    read: int
+    written: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,22 +132,25 @@ class Home:
         offer(reasker, [replace(one, probability=0.5) for one in chosen])
         return len(chosen)
 
-    def idle(self, kinds: Iterable[Kind] | None = None, most: float = float("inf")) -> JobCost:
-        """Do all idle jobs of some kinds, or of all; returns their cost.
+    def idle(self, kinds: Iterable[Kind] | None = None, most: float = float("inf")) -> Work:
+        """Do all idle jobs of some kinds, or of all; returns their number and the model's work.
 
         None is begun once the model has done work worth `most` tokens of prefill.
         """
-        ledger, before = self.session.ledger, self.planner.measure()
+        ledger, before = self.session.ledger, self._meter()
+
+        def work() -> Work:
+            units = sum(spent.units for spent in runner.spent.values())
+            return Work(units, *(now - then for now, then in zip(self._meter(), before, strict=True)))
 
         def why_stop() -> str | None:
-            return "enough" if worth(self.planner.measure().less(before)) >= most else None
+            return "enough" if worth(work()) >= most else None
 
         runner = JobRunner(
             ledger,
             clock=time.monotonic,
             why_stop=why_stop,
             generation=lambda: ledger.generation,
-            measure=self.planner.measure,
             now=NOW.timestamp(),
             until=float("inf"),
             most=10**6,
@@ -149,7 +160,12 @@ class Home:
         with ordered(self.order):
             for _ in runner.run({kind: handler for kind, handler in handlers.items() if kind in wanted}):
                 pass
-        return sum(runner.spent.values(), JobCost())
+        return work()
+
+    def _meter(self) -> tuple[int, int]:
+        """Return the tokens that the model has prefilled and decoded."""
+        meter = self.planner.reader.model.meter if self.planner.reader else None
+        return (meter.prefilled, meter.generated) if meter else (0, 0)
 
     def flops(self) -> float:
         """Return the model's FLOPs since the home was opened, by formula."""
@@ -172,7 +188,7 @@ def about(hit: Hit) -> Prediction:
     return Prediction(f"What was said about {' '.join(sentence.split()[:ABOUT]).rstrip('.?!,;:')}?", "chunks/form")
 
 
-def worth(cost: JobCost) -> float:
+def worth(cost: Work) -> float:
     """Return the work of a model as tokens of prefill; on a processor decoding one takes as long as prefilling six."""
     return cost.read + DECODED * cost.written
 

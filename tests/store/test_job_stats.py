@@ -38,15 +38,10 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 def test_the_costs_of_a_kind_of_job_add_up(ledger: Ledger) -> None:
     account = JobAccount(ledger)
-    account.add("prefetch", JobCost(1, 2.0, 100, 0, 4096))
-    account.add("prefetch", JobCost(1, 1.0, 50, 3, 0))
+    account.add("prefetch", JobCost(1, 2.0, 4096))
+    account.add("prefetch", JobCost(1, 1.0))
     account.add("verify", JobCost(seconds=0.5))
     assert account.by_kind() == {"prefetch": JobBenefit(2, 3.0, 0, 0.0), "verify": JobBenefit(0, 0.5, 0, 0.0)}
-
-
-def test_new_counts_are_the_difference_to_earlier_ones() -> None:
-    whole = JobCost(2, 3.0, 150, 3, 4096)
-    assert whole.less(JobCost(1, 2.0, 100, 0, 4096)) == JobCost(1, 1.0, 50, 3, 0)
 
 
 def test_later_uses_of_an_answer_count_once_for_the_job_kind_that_made_it_last(ledger: Ledger) -> None:

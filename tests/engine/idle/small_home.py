@@ -18,7 +18,6 @@ from engine.text.question import Question
 from engine.types import Answer, AskOptions, Evidence, GeneratedAnswer, Passage, Source, Trace
 from store.answers import AnswerBank, CachedAnswer
 from store.database import Ledger, open_ledger
-from store.jobs import JobCost
 from store.types import Chunk
 from tests.engine.ask.backend import Unable
 from tests.engine.ask.passages import passage
@@ -111,11 +110,10 @@ def runner(
     clock: Callable[[], float] = lambda: 0.0,
     why_stop: Callable[[], str | None] = lambda: None,
     generation: Callable[[], int] = lambda: 1,
-    measure: Callable[[], JobCost] = JobCost,
     now: datetime = NOW,
 ) -> JobRunner:
     """Begin an idle run."""
-    return JobRunner(ledger, clock, why_stop, generation, measure, now.timestamp(), *limits)
+    return JobRunner(ledger, clock, why_stop, generation, now.timestamp(), *limits)
 
 
 def handler(jobs: Sequence[Job], run: Callable[[Job], Outcome]) -> Handler:

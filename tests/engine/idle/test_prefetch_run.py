@@ -1,7 +1,7 @@
 """Segments are prefetched one at a time, and whatever ends the run leaves those that were stored before."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
@@ -17,8 +17,7 @@ from engine.kv.restore import KvBinding, PromptReader
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.types import Ids, Meter
-from store.jobs import JobCost
-from store.kv_index import CountTotal, KvIndex
+from store.kv_index import CountTotal
 from tests.bench.metered import Metered, Work, flops, parts_of, size_of
 from tests.demo import NANO
 from tests.engine.idle.small_home import Home, runner, states
@@ -69,13 +68,8 @@ def context(model: Mlx, box: Box) -> PrefetchContext:
     return PrefetchContext(PromptReader(model, binding), binding, reasker, 16, 5, 120, nullcontext, lambda: False)
 
 
-def run(
-    model: Mlx,
-    box: Box,
-    segments: Sequence[WantedSegment] = SEGMENTS,
-    measure: Callable[[], JobCost] = JobCost,
-) -> list[JobResult]:
-    return list(runner(box.ledger, measure=measure).run({"prefetch": handler(model, box, segments)}))
+def run(model: Mlx, box: Box, segments: Sequence[WantedSegment] = SEGMENTS) -> list[JobResult]:
+    return list(runner(box.ledger).run({"prefetch": handler(model, box, segments)}))
 
 
 def handler(model: Mlx, box: Box, segments: Sequence[WantedSegment] = SEGMENTS) -> Handler:
@@ -84,8 +78,7 @@ def handler(model: Mlx, box: Box, segments: Sequence[WantedSegment] = SEGMENTS) 
 
 
 def test_segments_are_stored_and_cached_the_next_time(model: Mlx, box: Box) -> None:
-    written = KvIndex(box.ledger).written
-    done = run(model, box, measure=lambda: JobCost(bytes=written()))
+    done = run(model, box)
     assert states(done) == ["done"] * 3
     assert sum(one.spent.bytes for one in done) == box.store.stats().bytes > 0
     assert all(is_cached(KvBinding(box.store, ROOT, model), one.path) for one in SEGMENTS)

@@ -13,6 +13,7 @@ from engine.idle.types import DONE, Handler, Handlers, Job, Kind, Outcome, OutOf
 from store.database import Ledger, open_ledger
 from store.errors import Locked, PkbError
 from store.jobs import MAX_ATTEMPTS, JobAccount, JobCost, Jobs
+from store.kv_index import KvIndex
 from tests.engine.idle.small_home import NOW, PLENTY, runner, states
 
 
@@ -242,15 +243,13 @@ def test_the_seconds_of_all_kinds_add_up_to_the_time_passed(ledger: Ledger) -> N
     } == here.spent
 
 
-def test_the_cost_of_the_model_is_counted_for_the_job_that_used_it(ledger: Ledger) -> None:
-    did = JobCost()
-
+def test_the_bytes_that_were_stored_are_counted_for_the_job_that_stored_them(ledger: Ledger) -> None:
     def read() -> Outcome:
-        nonlocal did
-        did += JobCost(read=100, written=20, bytes=4096)
+        KvIndex(ledger).write(4096, 0.0)
         return DONE
 
-    here = runner(ledger, measure=lambda: did)
+    KvIndex(ledger).write(1, 0.0)
+    here = runner(ledger)
     done = list(here.run({"populate": handler(lambda: [make("a", read), make("b")])}))
-    assert [(one.spent.read, one.spent.bytes) for one in done] == [(100, 4096), (0, 0)]
-    assert here.spent["populate"] == JobCost(2, 0.0, 100, 20, 4096)
+    assert [one.spent.bytes for one in done] == [4096, 0]
+    assert here.spent["populate"] == JobCost(2, 0.0, 4096)
