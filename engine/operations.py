@@ -125,6 +125,7 @@ def search_results(opened: Session, text: str, scope: "Scope", k: int) -> list[t
 
 def documents(opened: Session, path: str, message_id: str | None) -> "list[dict[str, Any]]":
     """Return the documents that a file holds, or those of a Message-ID, with the lines that sources name."""
+    from engine.ingest.transcripts import turns_to_read
     from engine.retrieval.evidence import shown
 
     known, wanted = opened.catalogue, (message_id or "").strip("<>")
@@ -135,7 +136,8 @@ def documents(opened: Session, path: str, message_id: str | None) -> "list[dict[
         found = known.documents_with_message_id(unquote(path.removeprefix("mid:")))
         places = [p for one in found for p in known.places(one)[:1] if p.item >= 0]
     with opened.locks.reader():
-        return shown(opened.reader, opened.catalogue, places)
+        rows = shown(opened.reader, opened.catalogue, places)
+    return [row | {"turns": turns_to_read(row["text"])} if row["kind"] == "transcript" else row for row in rows]
 
 
 def open_source(opened: Session, source: "Source", instead: str) -> None:

@@ -408,15 +408,12 @@ def _source(
 
 def shown(reader: Reader, catalogue: Catalog, places: Sequence[Place]) -> list[dict[str, Any]]:
     """Return the documents at these places, in order, as plain values."""
-    from engine.ingest.transcripts import turns_to_read
-
     kept = reader.documents([place.document for place in places])
     known, found = known_of(catalogue, list(kept), reader), list[dict[str, Any]]()
     for place in (one for one in places if one.document in kept):
         row, first = kept[place.document], (place.lines_before or 0) + 1
         lines = {"lines": [first, first + row["text"].count("\n")], "text": row["text"]}
-        turns = turns_to_read(row["text"]) if row["kind"] == "transcript" else None
-        found.append({"schema": SCHEMA, **_about(row, place, known.get(place.document)), **lines, "turns": turns})
+        found.append({"schema": SCHEMA, **_about(row, place, known.get(place.document)), **lines, "turns": None})
     return found
 
 
