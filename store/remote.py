@@ -9,13 +9,14 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from http.client import HTTPException
 from io import BytesIO
 from math import inf, sqrt
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, BinaryIO, TypeVar
 
@@ -210,7 +211,7 @@ class Remote:
     def __init__(self, source: Any, now: Callable[[], float] = time.monotonic, *, is_rounded: bool = False) -> None:
         """`source` is like a PeerSource, its files with steps if it `is_rounded`; `now` never goes back."""
         self._source, self._now, self.is_rounded = source, now, is_rounded
-        self._lock, self._calls, self._cancelled = Lock(), dict[RemoteCall, SimpleQueue[object]](), False
+        self._lock, self._calls, self._cancelled = Lock(), dict[RemoteCall, Future[Any]](), False
         self._alone_until = now()
         self.last_failure = ""
         self.last_miss = ""  # why the last `find` has no answer; empty where it has one
@@ -280,54 +281,55 @@ class Remote:
         with self._lock:
             self._cancelled = True
             running = list(self._calls.items())
-        for call, answers in running:
-            answers.put(RemoteMiss("cancelled"))
+        for call, answer in running:
+            answer.cancel()
             call.end("cancelled")
 
     def _run(self, call: RemoteCall, within_s: float, work: Callable[[RemoteCall], T]) -> tuple[T, float]:
         """Run a request on its own thread, since nothing else bounds a name lookup; returns its result and seconds."""
-        begun, answers = self._now(), SimpleQueue[object]()
+        begun, answer = self._now(), Future[T]()
         with self._lock:
             if self._cancelled:
                 raise RemoteMiss("cancelled")
-            self._calls[call] = answers
-        done = list[T]()
-        found: object
+            self._calls[call] = answer
         try:
-            Thread(target=_answer, args=(work, call, answers, done), name="kv remote", daemon=True).start()
-            found = answers.get(timeout=max(0.0, within_s))
-        except Empty:
-            found = RemoteMiss("late")
+            Thread(target=_answer, args=(work, call, answer), name="kv remote", daemon=True).start()
+            return answer.result(max(0.0, within_s)), self._now() - begun
+        except TimeoutError:
+            reason = "late"
+        except CancelledError:
+            reason = "cancelled"
         except RuntimeError:  # no thread can be started
-            found = RemoteMiss("unreachable")
+            reason = "unreachable"
+        except RemoteMiss as miss:
+            reason = miss.reason
         finally:
             with self._lock:
                 del self._calls[call]
-            if not done:
-                call.end("late")
-        if isinstance(found, RemoteMiss):
-            if found.reason not in ("absent", "cancelled"):
-                with self._lock:
-                    self._alone_until, self.last_failure = self._now() + PAUSE_S, found.reason
-            raise RemoteMiss(found.reason)
-        return done[0], self._now() - begun
+            call.end("late")  # if it goes on
+        if reason not in ("absent", "cancelled"):
+            with self._lock:
+                self._alone_until, self.last_failure = self._now() + PAUSE_S, reason
+        raise RemoteMiss(reason)
 
 
-def _answer(work: Callable[[RemoteCall], T], call: RemoteCall, answers: SimpleQueue[object], done: list[T]) -> None:
-    found: object = RemoteMiss("refused")
+def _answer(work: Callable[[RemoteCall], T], call: RemoteCall, answer: Future[T]) -> None:
+    miss = RemoteMiss("refused")
     try:
-        done.append(work(call))
-        found = None
-    except RemoteMiss as miss:
-        found = miss
+        found = work(call)
+        with suppress(InvalidStateError):  # it was cancelled
+            answer.set_result(found)
+    except RemoteMiss as error:
+        miss = error
     except BadNode:
-        found = RemoteMiss("damaged")
+        miss = RemoteMiss("damaged")
     except (PkbError, OSError):
-        found = RemoteMiss("unreachable")  # or a peer or a key is not there: `pkb doctor` says so
+        miss = RemoteMiss("unreachable")  # or a peer or a key is not there: `pkb doctor` says so
     except FAILURES:
         pass
     finally:
-        answers.put(found)
+        with suppress(InvalidStateError):  # it was answered, or cancelled
+            answer.set_exception(miss)
 
 
 def headers_of(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Header]:
@@ -340,11 +342,6 @@ def headers_of(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Header
     return headers
 
 
-def masked(url: str) -> str:
-    """Return a URL without user, password and query, any of which may be a credential: fit to be shown."""
-    return re.sub(r"\?[^#]*", "?***", re.sub(r"://.*@", "://***@", url))
-
-
 @lru_cache(maxsize=8)
 def open_remote(url: str, folder: Path, bits: int = 0) -> Remote:
     """Return the place that `kv.remote` names, one object per process, which knows how fast it was.
@@ -352,11 +349,7 @@ def open_remote(url: str, folder: Path, bits: int = 0) -> Remote:
     `folder` holds the keys; with `bits` nodes come rounded. Nothing is contacted, and what is wrong with either shows
     as misses.
     """
-    return Remote(source_of(url, folder, bits), is_rounded=bool(bits))
-
-
-def source_of(url: str, folder: Path, bits: int = 0) -> Any:
-    """Return a function that fetches bytes from a URL, which is read at the first request."""
     from store.peers import PeerBook, PeerSource, parse_address
 
-    return PeerSource(lambda: parse_address(url), PeerBook(folder), is_rounded=bool(bits))
+    source = PeerSource(lambda: parse_address(url), PeerBook(folder), is_rounded=bool(bits))
+    return Remote(source, is_rounded=bool(bits))

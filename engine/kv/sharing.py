@@ -28,8 +28,8 @@ from store.errors import PkbError, UsageError
 from store.home import Home, open_identity
 from store.kv_files import KEY_BYTES, BadNode, Key, opened
 from store.kv_index import KvFolder
-from store.peers import HAVE, MOST_BODY, NODE, ROUNDED, PeerAddress, PeerBook, parse_address
-from store.remote import ANSWER_S, BITS, MOST_KEYS, Remote, masked, rounded, source_of
+from store.peers import HAVE, MOST_BODY, NODE, ROUNDED, PeerAddress, PeerBook, PeerSource, parse_address
+from store.remote import ANSWER_S, BITS, MOST_KEYS, Remote, rounded
 
 _CONNECTIONS = 32  # threads at a time, of peers and of strangers that have not been refused yet
 _HANDSHAKE_S, _SILENT_S = 5.0, 10.0
@@ -173,14 +173,15 @@ def doctor(home: Home, settings: Settings, environ: Mapping[str, str]) -> Checks
     url = settings.kv.remote
 
     def check() -> Check:
-        name, book = parse_address(url).name, PeerBook(home.share)
-        if (known := book.find(name)) is None:
-            raise PkbError(f"kv.remote names {name}, which was not added", f"pkb peer add {name} KEY")
+        address, book = parse_address(url), PeerBook(home.share)
+        if (known := book.find(address.name)) is None:
+            what = f"kv.remote names {address.name}, which was not added"
+            raise PkbError(what, f"pkb peer add {address.name} KEY")
         book.context([known], server=False)  # PkbError where its certificate or ours is damaged
-        remote = Remote(source_of(url, home.share))
+        remote = Remote(PeerSource(lambda: address, book))
         remote.find([bytes(KEY_BYTES)], _PATIENT_S)
         if (latency := remote.latency) is None:
-            found = f"{masked(url).partition('#')[0]} gives no answer: {remote.last_failure}"
+            found = f"https://{address} gives no answer: {remote.last_failure}"
             return Check("remote", "note", f"{found}; nothing is read from there", "pkb peer list")
         late = f", and a question waits {ANSWER_S * 1000:.0f} ms at most" if latency > ANSWER_S else ""
         form = f"; its KV comes in {BITS} bits" if settings.kv.remote_bits else ""

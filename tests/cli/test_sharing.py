@@ -18,7 +18,7 @@ from store.home import locate
 from store.kv_files import Header, TreeRoot, verify
 from store.kv_index import KvIndex
 from store.peers import PeerBook, PeerSource, parse_address
-from store.remote import Remote, RemoteCall, RemoteMiss, open_remote, source_of
+from store.remote import Remote, RemoteCall, RemoteMiss, open_remote
 from store.types import replace
 from tests.cli.conftest import Pkb, Ran
 from tests.demo import NANO, copied, environment
@@ -110,7 +110,7 @@ def test_a_laptop_behind_a_slow_link_reads_rounded_kv_and_says_so(machines: tupl
         assert "its KV comes in 5 bits" in found["found"]
         steps = run(laptop, "ask", KEY, "--model", str(NANO), "--explain", "--json").row["explain"]
         # Not the one that the question used: a busy machine may have been late, and is left alone then.
-        remote = Remote(source_of(url, laptop.folder / "home" / "share", 5), is_rounded=True)
+        remote = open_remote.__wrapped__(url, laptop.folder / "home" / "share", 5)
         nodes = cached_nodes(desktop.folder)
         sizes = remote.find([header.key for header in nodes], PATIENCE_S)
         found = [

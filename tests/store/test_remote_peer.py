@@ -20,7 +20,7 @@ from engine.kv.sharing import SharingServer, parse_keys, parse_listen
 from store.errors import UsageError
 from store.kv_files import Header, Key, Tensor, write
 from store.peers import PeerBook, PeerSource, key_line, parse_address
-from store.remote import MOST_KEYS, PAUSE_S, Remote, RemoteCall, RemoteMiss, headers_of, masked
+from store.remote import MOST_KEYS, PAUSE_S, Remote, RemoteCall, RemoteMiss, headers_of
 from tests.effort import PATIENCE_S
 from tests.store.kv_kit import ROOT, Kept, tensors
 from tests.store.sharing import (
@@ -545,16 +545,3 @@ def test_no_proxy_of_the_environment_is_used(served: Served, monkeypatch: pytest
     for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     assert remote.find(keys_of(nodes), PATIENCE_S)
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("s3://bucket/x", "s3://bucket/x"),
-        ("s3://KEY:se/cr?t@bucket/x", "s3://***@bucket/x"),
-        ("abfs://c@account/x?sig=secret", "abfs://***@account/x?***"),
-        ("https://192.168.1.5:8643#desktop", "https://192.168.1.5:8643#desktop"),
-    ],
-)
-def test_a_url_is_shown_without_credentials(url: str, shown: str) -> None:
-    assert masked(url) == shown
