@@ -280,7 +280,7 @@ _CURRENT = """CREATE TRIGGER {0}_current BEFORE INSERT ON {0}
     WHEN NOT is_current((SELECT value FROM meta WHERE name = 'forget.epoch')) BEGIN SELECT RAISE(IGNORE); END"""
 
 OLDEST: Final = 22  # of the sections of schema.sql
-NEWEST: Final = 30
+NEWEST: Final = 31
 
 
 @cache

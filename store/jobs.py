@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from operator import add
-from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import astuple
@@ -50,11 +49,10 @@ class PredictionLog:
     def credit(self, at: float) -> None:
         """Credit the predictors whose outputs were used for the first time; inside a transaction of the caller's."""
         for table, used in _USED.items():
-            sql = f"""SELECT job_outputs.source, sum(credit) FROM job_outputs JOIN {table} USING (key)
-                      WHERE credit > 0 AND ({used}) GROUP BY 1"""
-            update = "UPDATE predictor_stats SET credited = credited + ?, last_credited = ? WHERE source = ?"
-            rows = self._rows.execute(sql).fetchall()
-            self._rows.executemany(update, [(credit, at, source) for source, credit in rows])
+            sql = f"""UPDATE predictor_stats SET credited = credited + more, last_credited = ? FROM (
+                      SELECT job_outputs.source AS one, sum(credit) AS more FROM job_outputs JOIN {table} USING (key)
+                      WHERE credit > 0 AND ({used}) GROUP BY 1) WHERE source = one"""
+            self._rows.execute(sql, (at,))
             sql = f"UPDATE job_outputs SET credit = 0 FROM {table} WHERE {table}.key = job_outputs.key AND ({used})"
             self._rows.execute(sql)
 
@@ -66,7 +64,7 @@ class PredictionLog:
 
 MAX_ATTEMPTS = 5  # then a job is abandoned: it may be what kills the process
 _RETRY_S = 7 * 86_400.0  # after which an abandoned job is retried
-_COLUMNS = "kind, subject, cost_s, benefit_s, created, source, attempts, state"
+_COLUMNS = "kind, subject, cost_s, benefit_s, created, source, attempts"
 
 
 class JobRow(Struct, frozen=True):
@@ -78,8 +76,7 @@ class JobRow(Struct, frozen=True):
     benefit_s: float
     created: float  # seconds since the epoch
     source: str = ""
-    attempts: int = 0
-    state: Literal["pending", "running"] = "pending"
+    attempts: int = 0  # begun and not finished
 
 
 class Jobs:
@@ -95,11 +92,9 @@ class Jobs:
 
     def replace(self, kind: str, jobs: Sequence[JobRow]) -> None:
         """Offer jobs of a kind, and remove the others of that kind."""
-        wanted = {job.subject for job in jobs}
+        others = "DELETE FROM jobs WHERE kind = ? AND subject NOT IN (SELECT value FROM json_each(?))"
         with self._ledger.transaction():
-            for (subject,) in self._rows.execute("SELECT subject FROM jobs WHERE kind = ?", (kind,)).fetchall():
-                if subject not in wanted:
-                    self.remove(kind, subject)
+            self._rows.execute(others, (kind, json.dumps([job.subject for job in jobs])))
             self._offer(jobs)
 
     def all(self, kind: str) -> list[JobRow]:
@@ -118,18 +113,12 @@ class Jobs:
         return {subject for (subject,) in self._rows.execute(sql, (kind, MAX_ATTEMPTS))}
 
     def start(self, kind: str, subject: str) -> None:
-        """Mark a job as running and count the attempt, before a kill could prevent that."""
-        sql = "UPDATE jobs SET attempts = attempts + 1, state = 'running' WHERE kind = ? AND subject = ?"
-        self._rows.execute(sql, (kind, subject))
+        """Count an attempt at a job, before a kill could prevent that; it stays where the job fails."""
+        self._rows.execute("UPDATE jobs SET attempts = attempts + 1 WHERE kind = ? AND subject = ?", (kind, subject))
 
     def release(self, kind: str, subject: str) -> None:
-        """Return an interrupted job to the queue without counting the attempt."""
-        sql = "UPDATE jobs SET attempts = attempts - 1, state = 'pending' WHERE kind = ? AND subject = ?"
-        self._rows.execute(sql, (kind, subject))
-
-    def fail(self, kind: str, subject: str) -> None:
-        """Return a failed job to the queue."""
-        self._rows.execute("UPDATE jobs SET state = 'pending' WHERE kind = ? AND subject = ?", (kind, subject))
+        """Take an attempt at a job back, which was interrupted."""
+        self._rows.execute("UPDATE jobs SET attempts = attempts - 1 WHERE kind = ? AND subject = ?", (kind, subject))
 
     def remove(self, kind: str, subject: str) -> None:
         """Remove a job that is done, or no longer needed."""
@@ -142,7 +131,7 @@ class Jobs:
 
     def _offer(self, jobs: Sequence[JobRow]) -> None:
         stale = "attempts >= ? AND created < excluded.created - ?"
-        sql = f"""INSERT INTO jobs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, 0, 'pending') ON CONFLICT DO UPDATE SET
+        sql = f"""INSERT INTO jobs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, 0) ON CONFLICT DO UPDATE SET
                   cost_s = excluded.cost_s, benefit_s = excluded.benefit_s, source = excluded.source,
                   attempts = CASE WHEN {stale} THEN 0 ELSE attempts END,
                   created = CASE WHEN {stale} THEN excluded.created ELSE created END"""
@@ -249,11 +238,12 @@ class JobAccount:
         with self._ledger.transaction():
             PredictionLog(self._ledger).credit(now)
             for table, seconds in (("answers", "made_ms / 1000"), ("kv_nodes", "seconds")):
-                sql = f"""SELECT job_outputs.kind, sum({table}.uses - job_outputs.uses),
-                                 sum(({table}.uses - job_outputs.uses) * {table}.{seconds})
-                          FROM job_outputs JOIN {table} USING (key) WHERE {table}.uses > job_outputs.uses GROUP BY 1"""
-                update = "UPDATE job_stats SET hits = hits + ?2, saved_s = saved_s + ?3 WHERE kind = ?1"
-                self._rows.executemany(update, self._rows.execute(sql).fetchall())
+                sql = f"""UPDATE job_stats SET hits = hits + more, saved_s = saved_s + more_s FROM (
+                          SELECT job_outputs.kind AS one, sum({table}.uses - job_outputs.uses) AS more,
+                                 sum(({table}.uses - job_outputs.uses) * {table}.{seconds}) AS more_s
+                          FROM job_outputs JOIN {table} USING (key) WHERE {table}.uses > job_outputs.uses GROUP BY 1)
+                          WHERE kind = one"""
+                self._rows.execute(sql)
                 sql = f"UPDATE job_outputs SET uses = {table}.uses FROM {table} WHERE {table}.key = job_outputs.key"
                 self._rows.execute(sql)
             sql = """DELETE FROM job_outputs WHERE key NOT IN (SELECT key FROM answers)

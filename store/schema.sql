@@ -380,3 +380,7 @@ ALTER TABLE kv_nodes DROP COLUMN state
 ALTER TABLE kv_nodes DROP COLUMN owner
 
 DROP TABLE kv_pins
+
+-- Schema 31: attempts alone tell that a job was begun
+
+ALTER TABLE jobs DROP COLUMN state

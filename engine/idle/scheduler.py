@@ -308,9 +308,7 @@ class JobRunner:
             outcome, reason = Outcome("failed"), error.message
         if outcome.state in ("done", "cached"):
             self._jobs.remove(kind, subject)
-        elif outcome.state in ("failed", "no time"):
-            self._jobs.fail(kind, subject)
-        else:
+        elif outcome.state not in ("failed", "no time"):
             self._jobs.release(kind, subject)
         if outcome.node:
             self._account.add_node(kind, outcome.node)

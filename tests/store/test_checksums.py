@@ -219,7 +219,8 @@ _BEFORE = """
 DROP TABLE table_files; DROP INDEX places_message; DROP TRIGGER places_changed_insert;
 DROP TRIGGER places_changed_delete; DROP TRIGGER places_changed_update;
 CREATE TABLE kv_ghosts (key BLOB PRIMARY KEY) WITHOUT ROWID;
-ALTER TABLE kv_nodes ADD COLUMN state TEXT; ALTER TABLE kv_nodes ADD COLUMN owner TEXT;
+ALTER TABLE jobs ADD COLUMN state TEXT; ALTER TABLE kv_nodes ADD COLUMN state TEXT;
+ALTER TABLE kv_nodes ADD COLUMN owner TEXT;
 CREATE INDEX kv_nodes_unfinished ON kv_nodes (state); CREATE TABLE kv_pins (id INTEGER PRIMARY KEY);
 CREATE TABLE relocations (document TEXT PRIMARY KEY, collections TEXT NOT NULL) WITHOUT ROWID;
 CREATE TRIGGER relocations_changed_delete AFTER DELETE ON relocations BEGIN SELECT 1; END;

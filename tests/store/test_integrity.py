@@ -61,7 +61,8 @@ def test_abstracts_of_an_earlier_version_go_with_their_files(sound: Opened) -> N
     for sql in (
         f"""INSERT INTO table_files ({columns}) SELECT replace(path, 'documents.lance', 'abstracts.lance'), crc, size,
             mtime_ns, ctime_ns, inode FROM table_files WHERE path LIKE 'documents.lance/%'""",
-        "INSERT INTO jobs VALUES (1, 'summarize', 'a/0', 1, 1, 0, 'pending', 1, '')",
+        "INSERT INTO jobs VALUES (1, 'summarize', 'a/0', 1, 1, 0, 1, '')",
+        "ALTER TABLE jobs ADD COLUMN state TEXT",
         "DROP INDEX places_message",
         *(f"DROP TRIGGER places_changed_{change}" for change in ("insert", "delete", "update")),
         "CREATE TABLE moved (document TEXT PRIMARY KEY) WITHOUT ROWID",
