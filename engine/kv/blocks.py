@@ -136,7 +136,7 @@ class _Blocks:
                 away = [_Source(ids, unit, header=header) for ids, unit, header in found if unit]
                 step.note = f"{len(away)} of {len(missing)} blocks there"
         return away + [
-            _Source(ids, Unit(len(ids), node.bytes, taken, costs.load_s(1, node.bytes)), node)
+            _Source(ids, Unit(len(ids), node.bytes, taken, costs.load.seconds(1, node.bytes)), node)
             for ids, node in nodes.items()
             for taken in [costs.prefill_s(start, start + len(ids)) or node.seconds]
         ]

@@ -82,10 +82,6 @@ class Costs(Struct, frozen=True):
         """Predict the seconds of computing the tokens from one position to another."""
         return self.prefill.seconds(*_attended(start, stop))
 
-    def load_s(self, files: float, size: int) -> float | None:
-        """Predict the seconds of loading bytes."""
-        return self.load.seconds(files, size)
-
 
 def _attended(start: int, stop: int) -> tuple[float, float]:
     """Return the number of tokens, and the number of (token, earlier token) pairs that attention computes."""

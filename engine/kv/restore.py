@@ -94,8 +94,12 @@ def restore(kept: KvBinding, match: Match, trace: Trace) -> Prefilled:
         why = ", computing is sooner" if way == "compute" else ", it did not come in time"
         step.note = f"{loaded} tokens" if loaded else "nothing" + why * bool(found.present)
         step.note += f", {left} computed meanwhile" if loaded and (left := match.tokens - loaded) else ""
-    if found.present and trace.asked:
-        _account(kept, match, spans, found, time.perf_counter() - begun, trace)
+    if loaded and trace.asked:
+        worth, taken = computing_s([span.unit for span in spans]), time.perf_counter() - begun
+        trace.saved_s = max(0.0, worth - taken)
+        kept.store.record_use(match, worth - taken, loaded)
+        if taken > worth:
+            step.note += f"; {(taken - worth) * 1000:.0f} ms longer than computing them"
     return found
 
 
@@ -121,7 +125,7 @@ def _spans(kept: KvBinding, match: Match, costs: Costs) -> Iterator[_Span]:
         for start, stop in pairwise((0, *(end for end in ends if end <= length))):
             count = stop - start
             computing = costs.prefill_s(position, position + count)
-            loading = costs.load_s(count / length, round(count * size))
+            loading = costs.load.seconds(count / length, round(count * size))
             taken = node.seconds * count / len(node.ids) if computing is None else computing
             yield _Span(number, start, stop, position, Unit(count, round(count * size), taken, loading))
             position += count
@@ -177,19 +181,6 @@ def _divided(
 def _joined(units: Sequence[Unit]) -> Unit:
     tokens, size = sum(unit.tokens for unit in units), sum(unit.size for unit in units)
     return Unit(tokens, size, computing_s(units), loading_s(units))
-
-
-def _account(
-    kept: KvBinding, match: Match, spans: Sequence[_Span], found: Prefilled, seconds: float, trace: Trace
-) -> None:
-    """Count the hit and what it saved; a restore that took longer than computing would have is said."""
-    if not any(found.reused):
-        return
-    worth = computing_s([span.unit for span in spans])
-    trace.saved_s = max(0.0, worth - seconds)
-    kept.store.record_use(match, worth - seconds, sum(found.reused))
-    if seconds > worth:
-        trace.steps[-1].note += f"; {(seconds - worth) * 1000:.0f} ms longer than computing them"
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,19 +70,19 @@ def test_prefill_gets_slower_with_the_position() -> None:
 
 def test_a_disk_that_became_slower_is_measured_anew_from_the_second_slow_load() -> None:
     costs = loaded(Costs(), *[0.1] * 20, 1.0)
-    assert costs.load_s(5, 10_000_000) == pytest.approx(0.1, rel=0.2)
+    assert costs.load.seconds(5, 10_000_000) == pytest.approx(0.1, rel=0.2)
     costs = loaded(costs, 1.0)
-    assert costs.load_s(5, 10_000_000) is None
-    assert loaded(costs, 1.0).load_s(5, 10_000_000) == pytest.approx(1.0)
+    assert costs.load.seconds(5, 10_000_000) is None
+    assert loaded(costs, 1.0).load.seconds(5, 10_000_000) == pytest.approx(1.0)
 
 
 def test_a_disk_that_became_faster_is_learnt_at_once() -> None:
-    assert loaded(Costs(), *[0.1] * 20, 0.01).load_s(5, 10_000_000) == pytest.approx(0.01, rel=1)
+    assert loaded(Costs(), *[0.1] * 20, 0.01).load.seconds(5, 10_000_000) == pytest.approx(0.01, rel=1)
 
 
 def test_one_slow_load_changes_little() -> None:
     costs = loaded(Costs(), *[0.1] * 5, 2.0, 0.1)
-    assert costs.load_s(5, 10_000_000) == pytest.approx(0.1, rel=0.3)
+    assert costs.load.seconds(5, 10_000_000) == pytest.approx(0.1, rel=0.3)
 
 
 def loaded(costs: Costs, *seconds: float) -> Costs:
@@ -112,7 +112,7 @@ def test_prefill_costs_belong_to_a_model_and_loads_to_the_machine(ledger: Ledger
     learnt(ledger, "a")
     other = MeasuredCosts(ledger, "b").costs
     assert other.prefill_s(0, 100) is None
-    assert other.load_s(1, 1_000_000) == pytest.approx(0.1)
+    assert other.load.seconds(1, 1_000_000) == pytest.approx(0.1)
     learnt(ledger, "b")
     assert list(known_costs(ledger)) == ["a", "b", "load"]
 
