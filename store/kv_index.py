@@ -258,16 +258,22 @@ class KvFolder:
         return self.remove(keys) if keys else 0
 
     def collect(self) -> None:
-        """Clean up: files without a row, rows without a file."""
-        for path in self.orphans():
-            unlink(path)
+        """Clean up: files without a row, once nobody is writing one, and rows without a file."""
+        with self.alone(_PATIENT_S):
+            for path in self._strays():
+                unlink(path)
         self.remove([key for key in self.index.all_keys() if not self.path_of(key).exists()])
 
     def orphans(self) -> list[Path]:
-        """Return the files without a row; waits for a process that writes one."""
-        with self.alone(_PATIENT_S):
-            expected = {self.path_of(key) for key in self.index.all_keys()}
-            return [path for path in self.folder.glob("*") if path.suffix in _STRAYS and path not in expected]
+        """Return the files without a row; if there are any, waits for a process that may be writing one."""
+        if found := self._strays():
+            with self.alone(_PATIENT_S):
+                found = self._strays()
+        return found
+
+    def _strays(self) -> list[Path]:
+        expected = {self.path_of(key) for key in self.index.all_keys()}
+        return [path for path in self.folder.glob("*") if path.suffix in _STRAYS and path not in expected]
 
 
 def unlink(path: Path) -> None:

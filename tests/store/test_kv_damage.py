@@ -217,6 +217,10 @@ def test_an_examination_finds_nothing_wrong_with_a_sound_node(checked: tuple[Ope
     assert [found(checked[0], read_data=read) for read in (False, True)] == ["", ""]
 
 
+def test_an_examination_makes_no_folder(opened: Opened) -> None:
+    assert (found(opened, read_data=True), opened.home.kv.exists()) == ("", False)
+
+
 @pytest.mark.parametrize("kind", ["missing", "truncated", "checksum", "restored"])
 def test_an_examination_finds_a_damaged_node_and_repair_removes_it(
     checked: tuple[Opened, KvStore, Node], kind: str
