@@ -119,8 +119,8 @@ class KvStore:
         while True:
             nodes = tuple(node for node in takewhile(bool, map(self.index.find, keys[1:])) if node)
             match, rest = Match(nodes), segments[len(nodes) :]
-            if rest and (lender := best_partial(self.index, keys[len(nodes)], rest[0], self.sub_step)):
-                match = Match((*nodes, lender[0]), lender[1])
+            if rest and (other := best_partial(self.index, keys[len(nodes)], rest[0], self.sub_step)):
+                match = Match((*nodes, other[0]), other[1])
             if self._is_intact(match, segments):
                 return match
 
