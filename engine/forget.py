@@ -12,12 +12,12 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from engine.ingest.mail import is_reply, read_mail
+from engine.ingest.mail import read_mail
 from engine.ingest.types import LEFT_OUT, ParseLimits
 from engine.inventory import optional_parts
 from engine.operations import OnProgress, absolute_path, place_of
 from engine.session import Session
-from engine.text.people import bare_title
+from engine.text.people import REPLIED, bare_title
 from engine.text.terminal import count, line
 from engine.text.words import FUNCTION_WORDS, RunIndex, WordRun, content_words, readings, word_runs, words
 from store.catalog import FormerNames
@@ -384,7 +384,7 @@ def _related(opened: Session, ids: Collection[str], same: Collection[str]) -> li
             older = bool(held_here) and all(source.is_before(row) for source in held_here)
             stays = "same Message-ID, another text" if one in same else "older" if older else ""
             sentences = len({source.sentence for source in held_here})
-            found.append(Related(row, sentences, answers and is_reply(row["title"]), stays))
+            found.append(Related(row, sentences, answers and REPLIED.match(row["title"]) is not None, stays))
     return found
 
 

@@ -31,15 +31,13 @@ class TextWriter:
     def write_text(self, text: str) -> None:
         """Add the text of a text node."""
         if self.preformatted:
-            first, *others = text.split("\n")
-            self.write(first)
-            for other in others:
-                self.end_line()
-                self.write(other)
+            for number, line in enumerate(text.split("\n")):
+                if number:
+                    self.end_line()
+                self.write(line)
             return
-        words = " ".join(text.split())
         self.space |= text[:1].isspace()
-        if words:
+        if words := " ".join(text.split()):
             self.write(words)
             self.space = text[-1:].isspace()
 

@@ -140,11 +140,6 @@ def _here(value: str) -> datetime | None:
     return moment and moment.astimezone()
 
 
-def is_reply(title: str) -> bool:
-    """Return whether a subject has a reply or forward mark after any list tags."""
-    return REPLIED.match(title) is not None
-
-
 def _addresses(headers: Headers, field: str, names: str) -> Sequence[Address]:
     found = parse_addresses(", ".join(headers.fields.get(field, ())))
     if not names or all(one.name for one in found):
@@ -278,7 +273,7 @@ def read_mail(
     title, quotes = bare_title(document.title), IN_NEW_MAIL
     if _FORWARD.match(document.title):
         quotes = IN_FORWARD
-    elif is_reply(document.title) or set(envelope.links) - {document.message_id}:
+    elif REPLIED.match(document.title) or set(envelope.links) - {document.message_id}:
         quotes = replace(IN_REPLY, title=title if len(title) > 3 else "")
     sections = sections_of(found, tree)
     sections.sort(key=lambda one: one.read)

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.headers import fields_of
-from engine.ingest.mail import Envelope, is_reply, parse_date, read_envelope, read_mail
+from engine.ingest.mail import Envelope, parse_date, read_envelope, read_mail
 from engine.ingest.types import ParseLimits
+from engine.text.people import REPLIED
 
 
 def envelope(*lines: str) -> Envelope:
@@ -145,7 +146,7 @@ def test_replies_and_forwards_are_recognized_behind_list_tags(title: str, reply:
         f"Subject: {title}\n\nLook.\n\nAnn wrote on 3 May 2024:\n> Yes".encode(), ParseLimits()
     ).document
     assert document
-    assert (is_reply(title), document.passages[-1].role) == (reply, "forward" if forward else "quote")
+    assert (REPLIED.match(title) is not None, document.passages[-1].role) == (reply, "forward" if forward else "quote")
 
 
 @given(st.text(max_size=100))
