@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from engine.ask.question_features import plain
-from engine.text.question import FOREIGN_KINDS, Question
+from engine.text.question import FOREIGN_KINDS, QUESTION_KINDS, Question
 from engine.text.relative_dates import COMING, TimeConstraint, is_of_day
 from engine.text.spans import Found, Kind, find, time_of
 from engine.text.time_sensitive import instruction_end, plain_words
@@ -168,31 +168,10 @@ def asks(text: str) -> bool:
     return text.rstrip("\"”')*] ").endswith(("?", "？", "か。")) and not _REQUEST.search(text)
 
 
-_WORDING: tuple[tuple[Kind, str], ...] = (
-    ("email", r"e-?mail address(?:es)?|address\w* .*\be-?mail"),
-    (
-        "phone",
-        r"(?:what(?:['’]s| is| are| was)?|which|find|give me)(?: [\w'’.]+){0,4}"
-        r" (?:phone|telephone|fax|cell|mobile|pager|dial-?in) (?:numbers?|no)|numbers? to (?:call|join|dial)"
-        r"|(?:his|her|their) (?:\w+ )?(?:phone|telephone|fax|cell|mobile)",
-    ),
-    ("duration", r"how long(?! ago)|how many (?:\w+ )?(?:minutes|hours|days|weeks|months|years)"),
-    ("date", r"what(?:['’]s| is| was) (?:[\w'’.-]+ ){1,5}date(?= ?\?|$)"),
-    (
-        "link",
-        r"url|hyperlink|(?:what(?:['’]s| is| was| are)?|which|where is|find|give me|send me)"
-        r"(?: (?!(?:for|of|on|to|in|at)\b)[\w'’.]+){0,4} (?:links?|web ?sites?|web page|web address)",
-    ),
-)
-_KINDS = tuple((kind, re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)) for kind, pattern in _WORDING)
-# In a plain form, what somebody has: "what is Ann's email", "the phone of Ann"; but not "the subject of Ann's email".
-_OWNED = (
-    r"what(?:['’]s| is| was| be)(?: (?!(?:of|in|from|to|about|on|for|with|than|wrong)\b)\S+)*"
-    r" (?:\S+['’]s?|my|his|her|their|our) {0}\W*\Z"
-    r"|what(?:['’]s| is| be) (?:the )?{0} of\b(?!.*\b(?:about|from)\b)|how .*\b(?:reach|contact) .*\bby {0}\W*\Z"
-)
+_ASKED: tuple[Kind, ...] = ("email", "phone", "duration", "date", "link")
+_KINDS = [(kind, re.compile(rf"\b(?:{QUESTION_KINDS[f'span {kind}']})\b", re.IGNORECASE)) for kind in _ASKED]
 _NOUNS: tuple[tuple[Kind, str], ...] = (("email", "email"), ("phone", "(?:phone|mobile|cell)(?: number)?"))
-_CONTACTS = tuple((kind, re.compile(_OWNED.format(noun), re.IGNORECASE)) for kind, noun in _NOUNS)
+_CONTACTS = [(kind, re.compile(QUESTION_KINDS["owned"].replace("NOUN", noun), re.IGNORECASE)) for kind, noun in _NOUNS]
 _DEFINITION = re.compile(r"\s*[Ww]ho(?:['’]s| is| are| was| were)\s+[A-Z][\w.,'’ -]*\?*\s*$")
 
 

@@ -19,27 +19,10 @@ from prompts import word_patterns
 
 AnswerType = Literal["date", "time", "place", "person", "number", "amount", "yes/no", "other"]
 
-# The pattern that matches first in the question decides; on a tie, the one listed first.
-_WORDING: tuple[tuple[AnswerType, str], ...] = (
-    ("time", r"(?:what|which) time|what hour|what o['’]?clock"),
-    (
-        "amount",
-        r"how much|what (?:do|does|did|will|would) [^?]{1,80} cost"
-        r"|what (?:is|was|are|were) the (?:\w+ )?(?:price|cost|budget|fee|amount|salary|rent)"
-        r"|what(?:['’]s| is| was) the (?:most|least|maximum|minimum|limit|highest|lowest)\b[^?]{0,60}"
-        r"\b(?:spend|pay|cost|charge|price|budget|offer|bid)",
-    ),
-    (
-        "number",
-        r"by how much|how (?:many|old|often|long|far|tall|big|large)|(?:what|which) (?:\w+ )?(?:number|age|percentage)",
-    ),
-    ("date", r"when|(?:what|which) (?:\w+ )?(?:date|day|week|weekend|month|year|season)s?|how long ago"),
-    ("place", r"where|(?:what|which) (?:\w+ )?(?:city|town|country|place|room|location|state|venue|address)"),
-    ("person", r"who|whose|whom|(?:what|which) (?:person|people|colleague|speaker|friend)"),
-    ("other", r"what|which|why|how|summari[sz]e|describe|explain|tell"),
-)
-_KINDS = tuple((kind, re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)) for kind, pattern in _WORDING)
 FOREIGN_KINDS: tuple[Literal["time", "amount", "number", "date"], ...] = ("time", "amount", "number", "date")
+_TYPES: tuple[AnswerType, ...] = (*FOREIGN_KINDS, "place", "person", "other")  # of two at one place, the first
+QUESTION_KINDS = word_patterns("question_kinds")
+_KINDS = [(kind, re.compile(rf"\b(?:{QUESTION_KINDS[kind]})\b", re.IGNORECASE)) for kind in _TYPES]
 _AUXILIARY = re.compile(
     r"\W*(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|may|might|must)(?:n['’]t)?\b", re.I
 )
