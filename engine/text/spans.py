@@ -16,20 +16,13 @@ from prompts import prompt, word_patterns
 Kind = Literal["date", "time", "duration", "place", "person", "number", "amount", "email", "phone", "link"]
 LONGEST = 2000  # characters of a text that are searched
 
-MONTH = (
-    r"(?:jan(?:uary|uar|vier)?|feb(?:ruary|ruar)?|février|mar(?:ch|s)?|märz|apr(?:il)?|avril|may|mai|june?|juin|juni"
-    r"|july?|juillet|juli|aug(?:ust)?|août|sept?(?:ember|embre)?|o[ck]t(?:ober|obre)?|nov(?:ember|embre)?"
-    r"|de[cz](?:ember|embre)?|décembre)\b\.?"
-)
+_LISTED = word_patterns("languages")
+MONTH = rf"(?:{_LISTED['month']})\b\.?"
 WEEKDAY = r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|(?:mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)\b\.?)"
-_OTHERS = word_patterns("languages")
-_FOREIGN_DAY, FOREIGN_PART = _OTHERS["weekday"], _OTHERS["part"]
-_NAMED = rf"(?:{_FOREIGN_DAY}|{_OTHERS['unit']})"
-_FOREIGN_NEXT = rf"(?:{_OTHERS['before']})\s+{_NAMED}\b|{_NAMED}\s+(?:{_OTHERS['behind']})\b"
-_WORD = (
-    r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen"
-    r"|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|dozen)"
-)
+_FOREIGN_DAY, FOREIGN_PART = _LISTED["weekday"], _LISTED["part"]
+_NAMED = rf"(?:{_FOREIGN_DAY}|{_LISTED['unit']})"
+_FOREIGN_NEXT = rf"(?:{_LISTED['before']})\s+{_NAMED}\b|{_NAMED}\s+(?:{_LISTED['behind']})\b"
+_WORD = f"(?:{_LISTED['count']})"
 _WORDS = rf"{_WORD}(?:[\s-]{_WORD}){{0,3}}"
 VAGUE = r"(?:an?\s+few|an?\s+couple(?:\s+of)?|several|many|some)"
 COUNT = rf"(?:{VAGUE}|half\s+an?|an?|\d{{1,4}}|{_WORDS})"
@@ -37,11 +30,7 @@ UNIT = r"(?:second|minute|min|hour|hr|day|night|week|weekend|fortnight|month|qua
 SEASON = r"(?:spring|summer|autumn|fall|winter)"
 PART = r"(?:morning|afternoon|evening|night)"
 WHICH = r"(?:this\s+past|last|past|previous|this|next|coming|following)"
-ORDINALS = (
-    *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"),
-    *("eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth"),
-    *("eighteenth", "nineteenth", "twentieth"),
-)
+ORDINALS = _LISTED["ordinal"].split("|")
 _ORDINAL = rf"(?:{'|'.join(ORDINALS)}|thirtieth|(?:twenty|thirty)[\s-](?:{'|'.join(ORDINALS[:9])}))"
 # The weekday before a date: "next Tuesday, 13 February", "Thu 16 May", "Saturday the 22nd".
 LEAD = rf"(?:(?:{WHICH}\s+)?(?:{WEEKDAY}|{_FOREIGN_DAY}),?\s+(?:(?:the|den|der|le)\s+)?)"
@@ -78,9 +67,7 @@ _ROOM = (
     r"|\b(?i:(?:the )?\d{1,3}(?:st|nd|rd|th)\s+floor\b)"
 )
 _STREET = rf"\d{{1,5}}\s(?:{_CAPITAL}\s){{1,4}}(?:St|Street|Ave|Avenue|Rd|Road|Blvd|Lane|Drive|Way|Plaza|Square)\b\.?"
-_BUILDING = (
-    r"(?:hall|church|chapel|school|library|park|house|station|office|room|building|street|square|theatre|yard)\b"
-)
+_BUILDING = rf"(?:{_LISTED['building']})\b"
 _CALENDAR = rf"(?i:{MONTH}|{WEEKDAY}|{SEASON}\b|{_FOREIGN_DAY}|{NEAR_DAY}|{_ORDINAL}\b)"
 _SOMEWHERE = "|".join(
     rf"(?<=\b{word}\s)(?:the\s)?(?!{_CALENDAR}){_NAME}(?:\s(?:conference\s|meeting\s)?{_BUILDING})?"
@@ -94,16 +81,16 @@ _MONEY = r"(?:[$€£¥]|\b(?:usd|eur|gbp|us\$))\s?\d[\d,.]{0,15}\s?(?:k\b|m\b|b
 _UNITS = r"(?:%|(?:percent|dollars?|euros?|pounds?|cents?|bucks|usd|eur|gbp|chf|kg|km|miles?|mwh?|mmbtu|bcf|hours?)\b)"
 _ANY_CASE = frozenset[Kind](("date", "time", "duration", "number", "amount", "link"))
 _FINDERS: dict[Kind, str] = {
-    "date": rf"{_OTHERS['date']}|\b(?:{_DATE})",
-    "time": f"{_OTHERS['time']}|{_CLOCK}",
+    "date": rf"{_LISTED['date']}|\b(?:{_DATE})",
+    "time": f"{_LISTED['time']}|{_CLOCK}",
     "duration": rf"(?:(?:about|nearly|almost|over)\s)?\b{COUNT}[\s-]+(?:more\s)?{UNIT}|since\s\d{{4}}\b",
     "place": f"{_ROOM}|{_STREET}|{_SOMEWHERE}|{_THERE}",
     "person": rf"\b{_FULL_NAME}",
     "number": (
-        rf"{_OTHERS['number']}"
+        rf"{_LISTED['number']}"
         rf"|(?<![\w$€£.,])\d[\d,]{{0,15}}(?:\.\d+)?\s?%?(?![\w:/])|\b(?:{_WORDS}|twice|once)\b"
     ),
-    "amount": rf"{_OTHERS['amount']}|{_MONEY}|(?<![\d.,])\b(?:\d[\d,.]{{0,15}}|{_WORDS})\s?(?!%|percent){_UNITS}",
+    "amount": rf"{_LISTED['amount']}|{_MONEY}|(?<![\d.,])\b(?:\d[\d,.]{{0,15}}|{_WORDS})\s?(?!%|percent){_UNITS}",
     "email": r"(?<![\w.+'-])[\w.+'-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}",
     "phone": (
         r"(?<![\w.-])\+?(?:\(\d{2,5}\)|\d{1,5})(?:[ ./-]?(?:\(\d{1,5}\)|\d{2,5})){1,5}(?:\sx\d{1,6})?(?![\w-])"
@@ -229,13 +216,7 @@ def _days_and_times(text: str) -> tuple[list[Found], list[Found]]:
 
 # Lines of a phone, by the words that name them beside its number.
 _LINES = {
-    "fax": re.compile(r"\b(?:tele)?fax\b|\bfacsimile\b|\btelecopier\b|\(f\)|(?<![\w.])f:", re.IGNORECASE),
-    "mobile": re.compile(
-        r"\bmobile\b|\bcell(?:ular|phone)?\b|\bhandy\b|\bnatel\b|\bportable\b|\([cm]\)|(?<![\w.])[cm]:", re.IGNORECASE
-    ),
-    "pager": re.compile(r"\bpager\b|\bbeeper\b", re.IGNORECASE),
-    "home": re.compile(r"\b(?:home|private)\b|\(h\)|(?<![\w.])h:", re.IGNORECASE),
-    "office": re.compile(r"\b(?:office|work|desk|direct)\b|\([ow]\)|(?<![\w.])[ow]:", re.IGNORECASE),
+    name: re.compile(_LISTED[f"line {name}"], re.IGNORECASE) for name in ("fax", "mobile", "pager", "home", "office")
 }
 _LABEL = 24  # characters beside a number that may name its line
 
@@ -257,10 +238,7 @@ def line_of(text: str, number: Found) -> str:
 
 _FULL_DAY = re.compile(r"uhr|\dh|\d h\b", re.IGNORECASE)  # counted to 24
 _HOURS = re.compile(r"(\d{1,2})(?:[:.]?(\d\d))?(?:[:.]\d\d)?(?!\d)\s*(?:([ap])\.?m\b)?", re.IGNORECASE)
-_NAMED_HOURS = (
-    *("midnight", "one", "two", "three", "four", "five", "six"),
-    *("seven", "eight", "nine", "ten", "eleven", "noon"),
-)
+_NAMED_HOURS = _LISTED["hour"].split("|")
 
 
 def clock_time(span: str) -> time | None:
