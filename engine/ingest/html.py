@@ -80,8 +80,7 @@ MOST_TAGS = 20_000  # nesting costs the parser quadratic time: seconds beyond th
 LONGEST_TAG = 8_000  # characters, inline images above all
 LONGEST_LINK = 100
 MOST_CSS = 500_000  # characters of sheets and attributes: up to 2 s
-_MOST_MATCHES = 2_000_000  # selectors times tags, which is what matching costs
-_MOST_STEPS = 20_000_000  # of a page's selectors with combinators, at worst: about .2 s
+_MOST_STEPS = 20_000_000  # of matching a page's selectors, at worst: about .2 s
 _ELEMENTS = word_patterns("mail_programs")
 _DROPPED, _PARAGRAPHS, _LINES = (
     frozenset(_ELEMENTS[f"{kind} element"].split("|")) for kind in ("dropped", "paragraph", "line")
@@ -147,7 +146,7 @@ class _Styles:
         sheets = [sheet for sheet in root.css("style") if media_apply(sheet.attributes.get("media") or "")]
         rules = [rule for sheet in sheets for rule in parse_sheet(self._within(sheet.text(deep=True)))]
         names = _Names(root, tags) if rules else None
-        for selector, _, some in sorted(rules[: _MOST_MATCHES // max(tags, 1)], key=itemgetter(1)):
+        for selector, _, some in sorted(rules, key=itemgetter(1)):
             for node in names.select(selector) if names else ():
                 self._declared.setdefault(node.mem_id, []).append(some)
 
@@ -198,8 +197,8 @@ class _Names:
         last = _LAST_PART.search(selector.strip())
         deep, wide = joints.count(None), joints.count("~")
         named = self._counts[last[1]] if last and last[1] else self._tags
-        # At worst each combinator is tried everywhere; `:has` takes the library quadratic time.
-        steps = named * comb(max(self._depth, deep), deep) * comb(max(self._tags, wide), wide) if deep + wide else 0
+        # Ten a tag, and at worst each combinator is tried everywhere; `:has` takes the library quadratic time.
+        steps = 10 * self._tags + named * comb(max(self._depth, deep), deep) * comb(max(self._tags, wide), wide)
         if steps > self._left or ":has" in selector:
             return []
         self._left -= steps
