@@ -297,17 +297,14 @@ GPT2, DIGITS = "", r"\p{N}"  # before GPT-2's own pattern
 LLAMA3_PATTERN = rf"{CONTRACTIONS}|{WORD}|\p{{N}}{{1,3}}|{ENDING}"
 QWEN2 = rf"{CONTRACTIONS}|{WORD}|\p{{N}}|{ENDING}"
 UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-CASED = rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+%s|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*%s"
-CASED_ENDING = r" ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-TEKKEN = CASED % ("", "") + rf"|\p{{N}}|{CASED_ENDING}"
-GPT4O = CASED % (f"{CONTRACTIONS}?", f"{CONTRACTIONS}?") + rf"|\p{{N}}{{1,3}}|{CASED_ENDING}"
+CASED = rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*"
+TEKKEN = rf"{CASED}|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 # The pattern by which a byte-level BPE splits text, by the name that a header gives it.
 SPLITTINGS: Mapping[str, str] = {
-    "gpt-2": GPT2, "phi-2": GPT2, "olmo": GPT2,
-    "smollm": DIGITS, "starcoder": DIGITS, "refact": DIGITS, "command-r": DIGITS,
+    "gpt-2": GPT2, "smollm": DIGITS, "refact": DIGITS,
     "llama-bpe": LLAMA3_PATTERN, "llama3": LLAMA3_PATTERN, "llama-v3": LLAMA3_PATTERN, "falcon3": LLAMA3_PATTERN,
     "pixtral": LLAMA3_PATTERN, "dbrx": LLAMA3_PATTERN, "smaug-bpe": LLAMA3_PATTERN,
-    "qwen2": QWEN2, "deepseek-r1-qwen": QWEN2, "tekken": TEKKEN, "gpt-4o": GPT4O,
+    "qwen2": QWEN2, "deepseek-r1-qwen": QWEN2, "tekken": TEKKEN,
 }  # fmt: skip
 # Those of which a piece that is a token stays one, whatever its merges, and a text begins with BOS unless told.
 WHOLE = ("llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral", "tekken")
