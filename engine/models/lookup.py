@@ -70,19 +70,12 @@ PACKAGED = {
 }
 
 
-class Default(Struct, frozen=True):
-    """A recommended language model, and the machines it suits."""
-
-    name: str
-    memory: int  # bytes that a machine should have at least
-    weights: int  # approximate bytes on disk
-
-
+# Recommended language models: the bytes of memory that a machine should have at least, and of weights on disk, about.
 # A machine sold with 16 GB reports a little less, hence the slack. Both models cache every token, so that any shared
 # prefix, and any block, can be reused.
 DEFAULTS = (
-    Default("mlx-community/Qwen3-4B-Instruct-2507-4bit", 15_000_000_000, 2_270_000_000),
-    Default("mlx-community/Llama-3.2-3B-Instruct-4bit", 7_500_000_000, 1_810_000_000),
+    ("mlx-community/Qwen3-4B-Instruct-2507-4bit", 15_000_000_000, 2_270_000_000),
+    ("mlx-community/Llama-3.2-3B-Instruct-4bit", 7_500_000_000, 1_810_000_000),
 )
 
 
@@ -91,7 +84,8 @@ def default(memory: int, limit: int, needed: Callable[[int], int]) -> str | None
 
     `needed` computes the bytes of memory from the bytes of the weights.
     """
-    return next((one.name for one in DEFAULTS if memory >= one.memory and needed(one.weights) <= limit), None)
+    fits = (name for name, least, weights in DEFAULTS if memory >= least and needed(weights) <= limit)
+    return next(fits, None)
 
 
 def role(name: str, config: Mapping[str, Any]) -> Role | None:

@@ -204,8 +204,8 @@ def test_what_pkb_cannot_use_is_said_before_it_is_fetched(
 def test_without_a_name_the_default_for_this_machine_is_fetched(fresh: Pkb, hub: Hub) -> None:
     room = int(runtime.total() * 0.75)
     name = lookup.default(runtime.total(), room, lambda weights: runtime.needed(weights, 4, device()))
-    for one in lookup.DEFAULTS:
-        hub.add(one.name, FILES)
+    for one, *_ in lookup.DEFAULTS:
+        hub.add(one, FILES)
     done = process(fresh, "pull", "--yes")
     assert chosen(fresh)[0] == (name or "")
     assert done.returncode == (0 if name else 1)

@@ -300,15 +300,15 @@ def test_the_default_grows_with_the_memory() -> None:
     gib = 1 << 30
     amounts = [4 * gib, 6 * gib, int(7.6 * gib), 8 * gib, 15 * gib, 16 * gib, 64 * gib]
     chosen = [default(memory, memory, lambda weights: weights) for memory in amounts]
-    large, small = (one.name for one in DEFAULTS)
+    large, small = (name for name, *_ in DEFAULTS)
     assert chosen == [None, None, small, small, large, large, large]
 
 
 def test_no_default_needs_more_than_there_is_room_for() -> None:
-    large, small = DEFAULTS
-    rooms = [8 * large.weights, 8 * small.weights, 8 * small.weights - 1]
+    (large, _, of_large), (small, _, of_small) = DEFAULTS
+    rooms = [8 * of_large, 8 * of_small, 8 * of_small - 1]
     chosen = [default(1 << 40, room, lambda weights: 8 * weights) for room in rooms]
-    assert chosen == [large.name, small.name, None]
+    assert chosen == [large, small, None]
 
 
 @pytest.mark.parametrize(
