@@ -24,7 +24,7 @@ from engine.operations import CACHE_USES, document_of, documents, scope_of
 from engine.serve.client import ReadAhead, call, follow_up_writer, unknown_person, wants
 from engine.session import Session, now
 from engine.text.terminal import one_line
-from engine.types import NO_FILTERS, SCHEMA, AskOptions, AskResult, Filters, FollowedAnswer, Source, Step, grouped
+from engine.types import NO_FILTERS, AskOptions, AskResult, Filters, FollowedAnswer, Source, Step, grouped
 from store.errors import NoModel, NoStore, PkbError, UsageError
 from store.types import replace
 
@@ -230,7 +230,7 @@ class Conversation:
         if opens:
             operations.open_source(opened, source, f"/show {number}")
             if self._as_json:
-                output.data({"schema": SCHEMA, "number": int(number), "source": source})
+                output.data({"number": int(number), "source": source})
             return
         with output.progress_line(opened, "Reading..."):
             rows = document_of(source, call(opened, documents, source.path, source.message_id))
@@ -280,7 +280,7 @@ class Conversation:
         if taken is None:
             raise PkbError("the last question has no cached answer", "/help")
         if self._as_json:
-            output.data({"schema": SCHEMA, "question": taken.question, "tier": taken.tier})
+            output.data({"question": taken.question, "tier": taken.tier})
         else:
             print(f"Dropped: {one_line(taken.question, 200)}", end="\n\n", flush=True)
         if asked is not None and self._turns:

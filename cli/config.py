@@ -9,7 +9,6 @@ from cli import output
 from cli.output import Json, session
 from engine.settings import chosen, find, keys, meanings, save
 from engine.text.terminal import count, line, size, valid_text, wrap
-from engine.types import SCHEMA
 
 _Key = Annotated[str, typer.Argument(metavar="KEY", help="Such as ask.k.", autocompletion=output.completes("setting"))]
 config = typer.Typer(help="Show and change settings.", rich_markup_mode=None)
@@ -82,7 +81,7 @@ def show(
             {"key": key, "value": value, "origin": where[key], "meaning": meanings()[key]}
             for key, value in values.items()
         ]
-        output.data({"schema": SCHEMA, "settings": rows})
+        output.data({"settings": rows})
         return
     for key, value in values.items():
         print(line(f"{key} = {value}" + (f"  ({where[key]})" if origin else "")))
@@ -104,7 +103,7 @@ def me(
         own, known, guesses = list(opened.me), bool(opened.settings.me.addresses), opened.guesses
     if as_json:
         rows = list(map(asdict, guesses))
-        output.data({"schema": SCHEMA, "addresses": own, "confirmed": known, "guesses": rows})
+        output.data({"addresses": own, "confirmed": known, "guesses": rows})
     elif known:
         print(line(", ".join(own)))
     else:

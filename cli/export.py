@@ -13,7 +13,7 @@ import typer
 from cli import output
 from cli.output import agreed, bars, filtered, open_pkb
 from engine.text.terminal import count, line, one_line
-from engine.types import NO_FILTERS, SCHEMA, Filters, json_text
+from engine.types import NO_FILTERS, Filters, json_text
 from store.errors import UsageError
 from store.home import replacing
 
@@ -155,7 +155,6 @@ def _show(pkb: "Pkb", erased: "Erased", planned: "ForgetPlan") -> None:
 def _row(planned: "ForgetPlan", erased: "Erased | None") -> dict[str, Any]:
     names = ("documents", "chunks", "answers", "questions", "nodes", "files")
     return {
-        "schema": SCHEMA,
         "documents": [_about(row) for row in planned.documents],
         "removed": len(planned.removed),
         "removed_ids": list(planned.removed),

@@ -17,7 +17,6 @@ import typer
 from cli import output
 from cli.output import bars, duration, open_pkb
 from engine.text.terminal import one_line, plain, size
-from engine.types import SCHEMA
 from store.errors import NoModel, NoStore, PkbError, UsageError
 from store.home import locate
 
@@ -122,7 +121,7 @@ def arrange(action: Action, *, as_json: bool, system: str = sys.platform) -> Non
     # A scheduler ignores a file that it has not loaded.
     installed = all(one.text is not None for one in found) and (action == "install" or not _outcome(*ask).returncode)
     if as_json:
-        output.data({"schema": SCHEMA, "by": by, "installed": installed, "files": found})
+        output.data({"by": by, "installed": installed, "files": found})
         return
     for one in found:
         state = "not installed" if one.text is None else "installed" if action == "status" else "already installed"
@@ -187,7 +186,6 @@ def row(report: "IdleReport", seconds: float, *, dry_run: bool) -> dict[str, Any
     """Return a report as plain values."""
     results = report.results
     return {
-        "schema": SCHEMA,
         "dry_run": dry_run,
         "reason": report.reason,
         "units": [

@@ -16,7 +16,6 @@ from cli import output
 from cli.output import Tick, agreed, bars, duration, open_pkb
 from engine.operations import missing_vectors, noted, refuse_missing, unfit_places
 from engine.text.terminal import count, line, size
-from engine.types import SCHEMA
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def _find(paths: list[Path] | None, *, yes: bool, as_json: bool, watch: bool) ->
             places.append(one)
             tick("find", len(places), None)
     if as_json and not yes:
-        output.data({"schema": SCHEMA, "found": places})
+        output.data({"found": places})
         raise typer.Exit
     for one in places if not as_json else ():
         said = f"{one.problem}{_DENIED}" if one.problem else f"{count(one.files, 'file')}, {size(one.bytes)}"
@@ -189,7 +188,6 @@ def _embed(pkb: "Pkb", when: When, *, quiet: bool) -> int:
 def _row(summary: "Summary", chunks: int, left: int, seconds: float) -> dict[str, Any]:
     counters = ("read", "kept", "duplicates", "removed", "refused", "forgotten", "attachments")
     return {
-        "schema": SCHEMA,
         "files": {name: getattr(summary, name) for name in ("files", "new", "changed", "gone")},
         "documents": {name: getattr(summary, name) for name in counters},
         "chunks": chunks,
@@ -284,7 +282,7 @@ class WatchPrinter:
         """Say what happened, or print it with `values` of _VALUES."""
         now, shown = datetime.now().astimezone(), path and self._shown(path)
         if self.as_json:
-            row = {"schema": SCHEMA, "event": event, "at": now.isoformat(timespec="seconds"), "path": shown}
+            row = {"event": event, "at": now.isoformat(timespec="seconds"), "path": shown}
             output.data(row | dict.fromkeys(_VALUES) | values)
         else:
             print(f"{now:%H:%M:%S} {line(said.replace(path or '', shown or '', 1))}", flush=True)

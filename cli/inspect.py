@@ -16,7 +16,7 @@ from cli.render import markdown, show_open_loop, show_person, show_report, show_
 from engine import operations
 from engine.serve.client import unknown_person
 from engine.text.terminal import cells, count, line, one_line, plain, valid_text, wrap
-from engine.types import NO_FILTERS, SCHEMA, Filters, Listing, ListOptions, Report, json_values
+from engine.types import NO_FILTERS, Filters, Listing, ListOptions, Report, json_values
 from store.errors import UsageError
 from store.home import replacing
 from store.types import replace
@@ -36,7 +36,7 @@ def _check_data(*, repair: bool, read_data: bool, as_json: bool) -> NoReturn:
     wrong = [finding for finding in findings if finding.wrong]
     if as_json:
         rows = [{"name": one.name, "wrong": one.wrong or None, "note": one.note or None} for one in findings]
-        output.data({"schema": SCHEMA, "sound": not wrong, "findings": rows, "to_read_again": repaired.documents,
+        output.data({"sound": not wrong, "findings": rows, "to_read_again": repaired.documents,
                      "files_to_read_again": list(repaired.files)})  # fmt: skip
     else:
         for finding in findings:
@@ -90,7 +90,7 @@ def doctor(
     fit = all(found.state != "bad" for found in checks)
     if as_json:
         rows = [{"name": c.name, "state": c.state, "found": c.found, "next": c.next_step} for c in checks]
-        output.data({"schema": SCHEMA, "fit": fit, "checks": rows})
+        output.data({"fit": fit, "checks": rows})
     raise typer.Exit(0 if fit else 1)
 
 
@@ -112,7 +112,7 @@ def search(
         with output.progress_line(pkb.session):
             found = pkb.find(query, scope, k)
         if as_json:
-            output.data({"schema": SCHEMA, "query": query, "sources": [one for each in found for one in each]})
+            output.data({"query": query, "sources": [one for each in found for one in each]})
         for number, one in enumerate(found if not as_json else (), 1):
             show_source(number, one, whole=one[0].quote)
         if not (found or as_json):
@@ -145,7 +145,7 @@ def show(
                 raise UsageError(f"--open opens a source of the last answer by its number, not {file}", step)
             source = pkb.open_source(number)
             if as_json:
-                output.data({"schema": SCHEMA, "number": number, "source": source})
+                output.data({"number": number, "source": source})
             elif source.place:
                 output.say(f"pkb: opened {line(source.place)}")
             return
@@ -229,7 +229,7 @@ def list_documents(
                     scope = replace(options.scope, **{role: " ".join(words)})
                     found = pkb.list_documents(replace(options, scope=scope, title=()))
         if as_json:
-            output.data({"schema": SCHEMA, "total": found.total, "documents": found.documents})
+            output.data({"total": found.total, "documents": found.documents})
         elif count_only:
             print(found.total)
         else:
@@ -241,7 +241,7 @@ def list_documents(
 
 def _show_problems(kinds: Sequence[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
-        output.data({"schema": SCHEMA, "kinds": kinds})
+        output.data({"kinds": kinds})
         return
     for one in kinds:
         print(f"{one['meaning']}: {one['count']:,}")
@@ -302,7 +302,7 @@ def people(
         with output.progress_line(pkb.session, "Reading..."):
             found = pkb.people(" ".join(name or []), limit=number, collection=collection)
         if as_json:
-            output.data({"schema": SCHEMA, "people": found})
+            output.data({"people": found})
         for one in found if not as_json else ():
             show_person(one)
         if not found or (name and found[1:]):
@@ -329,7 +329,7 @@ def todo(
         with output.progress_line(pkb.session, "Reading..."):
             found = pkb.open_loops(filters, number or None)
         if as_json:
-            output.data({"schema": SCHEMA, "items": found.items})
+            output.data({"items": found.items})
         else:
             heading: str | None = None
             for place, item in enumerate(found.items, 1):
@@ -394,7 +394,7 @@ def _report(read: "Callable[[Pkb], Report]", file: Path | None, *, as_json: bool
             with replacing(file) as written:  # for its owner alone, whatever was there
                 written.write(markdown(found).encode())
         if as_json:
-            output.data({"schema": SCHEMA, **json_values(found)})
+            output.data(json_values(found))
         elif not file and not is_empty:  # cron mails what is printed
             show_report(found)
         if is_empty and sys.stderr.isatty():  # a person, who would wonder

@@ -16,7 +16,6 @@ from engine.operations import absolute_path
 from engine.session import Session
 from engine.settings import SERVED
 from engine.text.terminal import line, plain, size
-from engine.types import SCHEMA
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def show(as_json: Json = False) -> None:
     files = lookup.gguf_files(os.environ)
     if as_json:
         gguf = [{"name": file.name, "path": str(file.path), "bytes": file.bytes} for file in files]
-        output.data({"schema": SCHEMA, "models": rows, "gguf": gguf, "problem": problem and problem.message})
+        output.data({"models": rows, "gguf": gguf, "problem": problem and problem.message})
         return
     width = max(len(row.name) for row in rows) + len("@01234567")
     for row in rows:
@@ -214,7 +213,7 @@ def show_adapters(as_json: Json = False) -> None:
     with session() as opened:
         rows = inventory.list_adapters(opened)
     if as_json:
-        output.data({"schema": SCHEMA, "adapters": rows})
+        output.data({"adapters": rows})
         return
     for row in rows:
         print(line(row.line(max(len(row.name) for row in rows))))

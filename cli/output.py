@@ -42,20 +42,19 @@ def open_pkb() -> "Iterator[Pkb]":
         yield pkb
 
 
-def data(row: dict[str, Any]) -> None:
-    """Print one object as one line of JSON and flush it; undecodable bytes of file names stay recoverable."""
-    from engine.types import json_text
+def data(row: Mapping[str, Any]) -> None:
+    """Print one object under the schema as a line of JSON and flush it; undecodable bytes of names stay recoverable."""
+    from engine.types import SCHEMA, json_text
 
-    sys.stdout.write(json_text(row, ascii_alone=sys.stdout.encoding.lower() != "utf-8") + "\n")
+    shown = json_text({"schema": SCHEMA, **row}, ascii_alone=sys.stdout.encoding.lower() != "utf-8")
+    sys.stdout.write(f"{shown}\n")
     sys.stdout.flush()
 
 
 def result(row: Mapping[str, Any], said: str, *, as_json: bool) -> None:
-    """Print what a command did: in words, or as JSON under the schema."""
-    from engine.types import SCHEMA
-
+    """Print what a command did: in words, or as JSON."""
     if as_json:
-        data({"schema": SCHEMA, **row})
+        data(row)
     else:
         print(said)
 

@@ -15,7 +15,6 @@ from cli.output import Collection, Json, session
 from engine.serve.client import reach_or_start
 from engine.session import Session
 from engine.text.terminal import count, line, size
-from engine.types import SCHEMA
 from store.errors import Locked, NoStore, PkbError, UsageError
 
 _TIMEOUT_S = 30.0  # for a process to come up, or to answer its last questions
@@ -81,7 +80,7 @@ def _http(host: str | None, port: int | None, *, tls: bool, renew: bool, record:
     def ready(endpoint: HttpAddress) -> None:
         if as_json:
             shown = {"page": endpoint.page, "api": f"{endpoint.root}/v1", "token": endpoint.token}
-            output.data({"schema": SCHEMA, **shown, "certificate": endpoint.certificate and str(endpoint.certificate)})
+            output.data({**shown, "certificate": endpoint.certificate and str(endpoint.certificate)})
         else:
             print(f"page  {endpoint.page}\nAPI   {endpoint.root}/v1, key {endpoint.token}", flush=True)
             if endpoint.is_open:
@@ -107,7 +106,7 @@ def _share(listen: str, *, as_json: bool) -> None:
         names = [peer.name for peer in PeerBook(opened.home.share).peers()]
         server = SharingServer(opened.home, address)
         if as_json:
-            output.data({"schema": SCHEMA, "address": str(server.address), "peers": names})
+            output.data({"address": str(server.address), "peers": names})
         else:
             print(line(f"sharing the KV cache at {server.address} with {', '.join(names) or 'nobody'}"), flush=True)
             step = "pkb: Ctrl-C ends it" if names else "pkb: nobody may connect yet; try: pkb peer add NAME KEY"
@@ -140,7 +139,7 @@ def _state(opened: Session) -> dict[str, Any]:
     since = datetime.fromtimestamp(said["since"]).astimezone().isoformat() if said else None
     about = {name: said.get(name) for name in ("pid", "version")}
     held = {name: said.get(name) for name in ("jobs", "answered", "model", "memory")}
-    return {"schema": SCHEMA, "running": bool(said), **about, "current": current, "since": since, **held}
+    return {"running": bool(said), **about, "current": current, "since": since, **held}
 
 
 def _show(row: dict[str, Any]) -> None:
@@ -264,7 +263,7 @@ def show(as_json: Json = False) -> None:
         found = PeerBook(opened.home.share).peers()
     if as_json:
         rows = [{"name": one.name, "fingerprint": one.fingerprint, "key": key_line(one.certificate)} for one in found]
-        output.data({"schema": SCHEMA, "peers": rows})
+        output.data({"peers": rows})
         return
     for one in found:
         print(f"{one.name:<32}  {one.fingerprint}")
