@@ -210,9 +210,7 @@ class IdlePlanner:
         session, reader = self.session, self.load()
         if reader.kept is None:
             return None
-        settings = session.settings
-        parts = (settings.model.max_tokens, settings.ask.k, settings.idle.ahead, session.locks.reader)
-        return PrefetchContext(reader, reader.kept, self._reasker, *parts, self.is_over)
+        return PrefetchContext(reader, reader.kept, self._reasker, session.locks.reader, self.is_over)
 
     @property
     def _reasker(self) -> Reasker:

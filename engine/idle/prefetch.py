@@ -56,17 +56,11 @@ def is_cached(binding: KvBinding, path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PrefetchContext:
-    """The model and the cache to prefetch with.
-
-    `lock` keeps the tables from being rewritten, `is_over` is true once the run must end.
-    """
+    """The model and the cache to prefetch with: `lock` keeps tables from rewriting, `is_over` tells when to end."""
 
     reader: PromptReader
     binding: KvBinding
     reasker: Reasker
-    max_tokens: int  # of an answer
-    k: int
-    count: int  # chunks in a plan, both of those retrieved most and of those that no question retrieved
     lock: Callable[[], AbstractContextManager[None]]
     is_over: Callable[[], bool]
 
@@ -116,7 +110,8 @@ def plan_prefetch(
 
     `lists` are the ids that each question retrieved, oldest question first; `new` are other chunks, newest first.
     """
-    times = most_retrieved(lists, context.count)
+    settings = context.reasker.settings
+    times = most_retrieved(lists, settings.idle.ahead)
     with context.lock():
         found = chunks(list(times))
     frequent = {_path(context, found[name]): name for name in times if name in found}
@@ -131,13 +126,13 @@ def plan_prefetch(
     wanted = list[tuple[int, WantedSegment]]()
     for path, name in frequent.items():
         if not is_cached(binding, path):
-            uses = times[name] if context.reader.ropes else times[name] / context.k  # one of k is a prompt's first
+            uses = times[name] if context.reader.ropes else times[name] / settings.ask.k  # one of k is a prompt's first
             reason = "retrieved once" if times[name] == 1 else f"retrieved for {times[name]} questions"
             wanted.append((-1, segment(path, found[name].header, reason, uses)))
     tried = takewhile(lambda _: not context.is_over(), enumerate(new))
     paths = ((age, _path(context, chunk)) for age, chunk in tried)
     uncached = ((age, path) for age, path in paths if path not in frequent and not is_cached(binding, path))
-    for age, path in islice(uncached, context.count):
+    for age, path in islice(uncached, settings.idle.ahead):
         wanted.append((age, segment(path, new[age].header, "new, not retrieved yet", 0.0)))
 
     def evictable() -> list[Evictable]:
@@ -197,6 +192,7 @@ def _path(context: PrefetchContext, chunk: Chunk) -> Path:
 def plan_restores(context: PrefetchContext, entries: Iterable[tuple[CachedAnswer, float]]) -> PrefetchPlan:
     """Plan the segments of these entries' prompts that are not cached, given how often each entry is wanted."""
     binding, reader, found = context.binding, context.reader, dict[str, WantedSegment]()
+    most = context.reasker.settings.model.max_tokens
     cached = binding.store.index.totals()
     mean = cached.bytes / cached.count if cached.count else 0  # of a segment: below it nothing is worth retrieving for
     one_s, one_size = cost_of_token(cached)
@@ -204,7 +200,7 @@ def plan_restores(context: PrefetchContext, entries: Iterable[tuple[CachedAnswer
     for entry, times in takewhile(lambda _: not context.is_over(), wanted):
         if not (evidence := context.reasker.evidence(entry)).passages:
             continue
-        segments = fit(reader.model, entry.question, context.reasker.now, evidence, context.max_tokens)
+        segments = fit(reader.model, entry.question, context.reasker.now, evidence, most)
         segments = in_blocks(reader.model, segments) if reader.ropes else segments
         for path in reader.paths(segments.ids[:-1]):  # all but the last
             if not is_cached(binding, path):

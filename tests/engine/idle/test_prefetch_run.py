@@ -65,7 +65,7 @@ SEGMENTS = (segment(SYSTEM), segment(SYSTEM, A), segment(SYSTEM, B, expected=0.5
 def context(model: Mlx, box: Box) -> PrefetchContext:
     reasker = Home(box.ledger).reasker()
     binding = KvBinding(box.store, ROOT, model)
-    return PrefetchContext(PromptReader(model, binding), binding, reasker, 16, 5, 120, nullcontext, lambda: False)
+    return PrefetchContext(PromptReader(model, binding), binding, reasker, nullcontext, lambda: False)
 
 
 def run(model: Mlx, box: Box, segments: Sequence[WantedSegment] = SEGMENTS) -> list[JobResult]:
