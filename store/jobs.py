@@ -6,10 +6,8 @@ A job that was started and never finished is retried, a few times at most. Knows
 import json
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from operator import add
 
 from msgspec import Struct
-from msgspec.structs import astuple
 
 from store.database import HOLDS_TEXT, Ledger
 
@@ -174,9 +172,6 @@ class JobCost(Struct, frozen=True):
     units: int = 0
     seconds: float = 0.0
     bytes: int = 0
-
-    def __add__(self, more: "JobCost") -> "JobCost":
-        return JobCost(*map(add, astuple(self), astuple(more)))
 
 
 _INSERT = "INSERT INTO job_outputs (key, kind, uses, source, credit) SELECT key, ?, uses, ?, ?"

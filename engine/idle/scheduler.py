@@ -221,19 +221,15 @@ def stopping(models: "ResidentModel", is_over: Callable[[], bool]) -> Iterator[N
 
 @dataclass(slots=True)
 class JobRunner:
-    """One idle run; `spent` is its cost so far, by kind.
-
-    `why_stop` returns the reason to stop, if any; `generation` rises with new mail.
-    """
+    """One idle run, of which so many jobs are `done`; `why_stop` returns the reason to stop, if any."""
 
     ledger: Ledger
     clock: Callable[[], float]  # seconds
     why_stop: Callable[[], str | None]
-    generation: Callable[[], int]
     now: float  # seconds since the epoch
     until: float  # on the clock
     most: int  # jobs
-    spent: dict[Kind, JobCost] = field(default_factory=dict, init=False)
+    done: int = field(default=0, init=False)
     _counted: float = field(init=False)  # on the clock: all seconds of the run before it are
     _jobs: Jobs = field(init=False)
     _account: JobAccount = field(init=False)
@@ -251,7 +247,7 @@ class JobRunner:
         Once the time is up nothing more is planned.
         """
         while True:
-            generation, seen = self.generation(), set[State]()
+            generation, seen = self.ledger.generation, set[State]()
             for kind, handler in handlers.items():
                 if self.clock() > self.until:
                     return  # planning takes its time too
@@ -271,21 +267,20 @@ class JobRunner:
                 kind, [JobRow(one.kind, one.subject, one.cost_s, one.gain_s, now, one.source) for one in jobs]
             )
         finally:
-            self._count(kind, JobCost())
+            self._count(kind)
         gave_up = self._jobs.abandoned(kind)
         for job in jobs:
             yield self._skip(job, generation, gave_up) or self._run_job(job, handler)
-        self._count(kind, JobCost())
 
     def _skip(self, job: Job, generation: int, gave_up: set[str]) -> JobResult | None:
         """Return the reason to skip a job; None to run it."""
         if (reason := self.why_stop()) is not None:
             return JobResult(job, "stopped", reason=reason)
-        if self.generation() != generation:  # a chunk that was removed must not be prefilled
+        if self.ledger.generation != generation:  # a chunk that was removed must not be prefilled
             return JobResult(job, "new mail")
         if job.subject in gave_up:
             return JobResult(job, "gave up")
-        if sum(spent.units for spent in self.spent.values()) >= self.most:
+        if self.done >= self.most:
             return JobResult(job, "limit")
         return JobResult(job, "no time") if self.clock() + job.cost_s > self.until else None
 
@@ -315,14 +310,13 @@ class JobRunner:
         elif kind != "prefetch":  # nodes that a question stored meanwhile are not theirs
             # Counts as 1 for a predicted question whose answer was reused, less where only the prefill was.
             self._account.add_outputs(kind, outcome.made, node, job.source, 0.25)
-        spent = self._count(kind, JobCost(int(outcome.state == "done"), bytes=self._written() - before))
+        spent = self._count(kind, int(outcome.state == "done"), self._written() - before)
         return JobResult(job, outcome.state, spent, reason)
 
-    def _count(self, kind: Kind, spent: JobCost) -> JobCost:
-        """Count a cost for a kind, with all seconds since the last count."""
+    def _count(self, kind: Kind, done: int = 0, size: int = 0) -> JobCost:
+        """Count a job for a kind, if one is done, and all seconds since the last count."""
         now = self.clock()
-        spent, self._counted = spent + JobCost(seconds=now - self._counted), now
-        self.spent[kind] = self.spent.get(kind, JobCost()) + spent
+        spent, self._counted, self.done = JobCost(done, now - self._counted, size), now, self.done + done
         self._account.add(kind, spent)
         return spent
 
@@ -416,7 +410,6 @@ def _run(
         ledger,
         clock=time.monotonic,
         why_stop=why_stop,
-        generation=lambda: ledger.generation,
         now=session.now.timestamp(),
         until=request.began + request.seconds,
         most=request.jobs,

@@ -140,8 +140,7 @@ class Home:
         ledger, before = self.session.ledger, self._meter()
 
         def work() -> Work:
-            units = sum(spent.units for spent in runner.spent.values())
-            return Work(units, *(now - then for now, then in zip(self._meter(), before, strict=True)))
+            return Work(runner.done, *(now - then for now, then in zip(self._meter(), before, strict=True)))
 
         def why_stop() -> str | None:
             return "enough" if worth(work()) >= most else None
@@ -150,7 +149,6 @@ class Home:
             ledger,
             clock=time.monotonic,
             why_stop=why_stop,
-            generation=lambda: ledger.generation,
             now=NOW.timestamp(),
             until=float("inf"),
             most=10**6,

@@ -51,8 +51,7 @@ def populate(session: Session, is_over: Callable[[], bool]) -> list[str]:
     """Precompute predicted questions until the run is over; return the states of the jobs."""
     planner = IdlePlanner(session, lambda: True, is_over)
     began, ledger = time.monotonic(), session.ledger
-    generation = ledger.generation
-    about = (lambda: None, lambda: generation, session.now.timestamp(), began + 1e6, 9)
+    about = (lambda: None, session.now.timestamp(), began + 1e6, 9)
     runner = JobRunner(ledger, time.monotonic, *about)
     with stopping(session.models, is_over):
         return [one.state for one in runner.run({"populate": planner.handlers()["populate"]})]

@@ -109,11 +109,10 @@ def runner(
     limits: tuple[float, int] = PLENTY,
     clock: Callable[[], float] = lambda: 0.0,
     why_stop: Callable[[], str | None] = lambda: None,
-    generation: Callable[[], int] = lambda: 1,
     now: datetime = NOW,
 ) -> JobRunner:
     """Begin an idle run."""
-    return JobRunner(ledger, clock, why_stop, generation, now.timestamp(), *limits)
+    return JobRunner(ledger, clock, why_stop, now.timestamp(), *limits)
 
 
 def handler(jobs: Sequence[Job], run: Callable[[Job], Outcome]) -> Handler:
