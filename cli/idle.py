@@ -168,6 +168,7 @@ def _outcome(*command: str) -> "subprocess.CompletedProcess[str]":
         raise PkbError(f"{command[0]} does not run: {type(error).__name__}") from None
 
 
+_LIMITS = {"limit": "--max"}  # as a person knows them
 _LEFT = ("no time", "limit", "no space", "new mail", "stopped")  # states of jobs that a next run will run
 # The result of a kind of job, singular and plural.
 _NAMES = {
@@ -204,7 +205,7 @@ def show(results: "Sequence[JobResult]") -> None:
     """Print a line for each job."""
     for one in results:
         job = one.job
-        took = f"{one.spent.seconds:.2f} s" if one.state == "done" else _label(one.state)
+        took = f"{one.spent.seconds:.2f} s" if one.state == "done" else _LIMITS.get(one.state, one.state)
         about = [f"{job.tokens} tokens"] if job.tokens else []
         about += [f"saves {job.gain_s:.2f} s"] if job.gain_s else []
         about += [one.reason] if one.reason else []
@@ -214,17 +215,13 @@ def show(results: "Sequence[JobResult]") -> None:
 def sum_up(results: "Sequence[JobResult]", seconds: float) -> None:
     """Print a line that says what was done, if anything was."""
     kinds = [one.job.kind for one in results if one.state == "done" and one.job.kind != "maintenance"]
-    left = sorted({_label(one.state) for one in results if one.state in _LEFT})
+    left = sorted({_LIMITS.get(one.state, one.state) for one in results if one.state in _LEFT})
     if not kinds:
         return
     counts = ", ".join(f"{kinds.count(kind):,} {_NAMES[kind][kinds.count(kind) != 1]}" for kind in dict.fromkeys(kinds))
     stored = f", {size(written)}" if (written := sum(one.spent.bytes for one in results)) else ""
     more = sum(one.state in _LEFT for one in results)
     print(f"{counts} in {seconds:.1f} s{stored}" + (f"; {more:,} left: {', '.join(left)}" if left else ""))
-
-
-def _label(state: str) -> str:
-    return "--max" if state == "limit" else state
 
 
 _MANY, _NOT_WAITING = 1_000_000, ("nothing", "another")  # how reasons begin that --force does not change

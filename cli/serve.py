@@ -41,11 +41,9 @@ def serve(
 
     Example: pkb serve --http
     """
-    if http and share is not None:
-        raise UsageError("--http and --share are separate servers: run two commands", "pkb serve --http")
-    if (http or share is not None) and (status or stop or foreground):
-        own, step = ("--http", "pkb serve --http") if http else ("--share", "pkb serve --share HOST:PORT")
-        raise UsageError(f"--status, --stop and --foreground are for the background server, not for {own}", step)
+    if http + (share is not None) + (status or stop or foreground) > 1:
+        given = "--http, --share, and --status, --stop or --foreground of the background server"
+        raise UsageError(f"{given} exclude each other", "pkb serve --http")
     if not http and (port is not None or host is not None or no_tls or new_token or record):
         given = "--host, --port, --no-tls, --record and --new-token"
         raise UsageError(f"{given} are for --http", "pkb serve --http --port 8080")

@@ -159,7 +159,11 @@ def on_mains(sources: Sources) -> bool:
     """Return whether the machine runs on mains; one without a battery always does."""
     if sources.system == "darwin":
         return parse_pmset(_output_of(sources, "pmset", "-g", "batt"))
-    return has_mains([supply(_text(path)) for path in sorted(sources.supplies.glob("*/uevent"))])
+    found = list[dict[str, str]]()
+    for path in sources.supplies.glob("*/uevent"):
+        with suppress(OSError):
+            found.append(supply(path.read_text("utf-8", "replace")))
+    return has_mains(found)
 
 
 def away_s(sources: Sources, now: float) -> float | None:
@@ -172,13 +176,6 @@ def away_s(sources: Sources, now: float) -> float | None:
         return None
     properties = (word for name in ("Class", "Type", "IdleHint", "IdleSinceHint") for word in ("-p", name))
     return session_idle(_output_of(sources, "loginctl", "show-session", *properties, *names), now)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 def _output_of(sources: Sources, *words: str) -> str:
