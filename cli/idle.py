@@ -177,7 +177,6 @@ _NAMES = {
     "predict": ("prediction run", "prediction runs"),
     "populate": ("predicted question precomputed", "predicted questions precomputed"),
     "standing": ("question about a meeting answered ahead", "questions about meetings answered ahead"),
-    "convert": ("prefilled question answered", "prefilled questions answered"),
     "prefetch": ("segment prefetched", "segments prefetched"),
     "restore": ("segment restored", "segments restored"),
 }

@@ -381,6 +381,8 @@ ALTER TABLE kv_nodes DROP COLUMN owner
 
 DROP TABLE kv_pins
 
--- Schema 31: attempts alone tell that a job was begun
+-- Schema 31: attempts alone tell that a job was begun, and none is of the kind convert
 
 ALTER TABLE jobs DROP COLUMN state
+
+DELETE FROM jobs WHERE kind = 'convert'

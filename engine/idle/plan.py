@@ -83,7 +83,6 @@ class IdlePlanner:
             "predict": self._predict(),
             "populate": self._asking(predict.plan_population, predict.populate),
             "standing": Handler(self._standing, lambda job: predict.prepare_standing(self._reasker, job)),
-            "convert": self._asking(refresh.plan_conversions, refresh.convert),
             **(prefills if is_local and settings.kv.reuse != "off" else {}),
             "maintenance": maintenance(self.session.ledger, self._tasks(), self.session.now.timestamp()),
         }

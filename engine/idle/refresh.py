@@ -1,14 +1,14 @@
-"""Jobs that answer or compare stored questions again: `refresh`, `verify` and `convert`.
+"""Jobs that answer or compare stored questions again: `refresh` and `verify`.
 
 refresh (PerCache 4.1.3): a stale answer. Same evidence? raise its generation : generate it again -> did a person
 see another answer? notify the next one who asks. Freshness is decided when an answer is served; this saves the wait.
+What was only prefilled is answered, too, once answers are wanted.
 verify: a question that was served the answer of a similar one gets its own, and the two are compared.
-convert: a question that was only prefilled is answered.
 """
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -128,43 +128,44 @@ _MOST = 500  # answers in one plan
 
 
 def plan_refreshes(reasker: Reasker) -> list[Job]:
-    """Return a job for each entry that may be stale, first those that new chunks are similar to."""
-    similar = {key: None for key, *_ in RefreshCandidates(reasker.ledger).all()}
-    old = most_used(reasker.ledger, reasker.writer_key, _MOST, before=reasker.ledger.generation)
-    first = _refreshes(reasker, list(similar), "new mail is close to it")
-    return [
-        *first[:_MOST],
-        *_refreshes(reasker, [key for key in old if key not in similar], "new mail since it was answered"),
-    ]
+    """Return a job for each entry that may be stale, first those that new chunks are similar to; each list by use.
 
-
-def _refreshes(reasker: Reasker, keys: Sequence[bytes], reason: str) -> list[Job]:
-    jobs = list[Job]()
-    for key in keys:
-        cached = AnswerBank(reasker.ledger).find(key)
-        if cached and cached.state != "pending" and reasker.makes(key, cached):
-            seconds = max(0.01, cached.made_ms / 1000)
-            jobs.append(Job("refresh", key.hex(), cached.question, reason, demand(cached), seconds))
-    return sorted(jobs, key=lambda job: -job.expected)
+    Last come those that were only prefilled, where answers are wanted.
+    """
+    ledger, writer, planned = reasker.ledger, reasker.writer_key, dict[str, Job]()
+    lists = {
+        "new mail is close to it": [key for key, *_ in RefreshCandidates(ledger).all()],
+        "new mail since it was answered": most_used(ledger, writer, _MOST, before=ledger.generation),
+        "prefilled, not answered yet": most_used(ledger, writer, _MOST, prefilled=True) if reasker.decode else [],
+    }
+    for reason, keys in lists.items():
+        found = ((key, AnswerBank(ledger).find(key)) for key in keys if key.hex() not in planned)
+        jobs = [
+            Job("refresh", key.hex(), one.question, reason, demand(one), max(0.01, one.made_ms / 1000))
+            for key, one in found
+            if one and one.state != "pending" and reasker.makes(key, one)
+        ]
+        planned |= {job.subject: job for job in sorted(jobs, key=lambda job: -job.expected)[:_MOST]}
+    return list(planned.values())
 
 
 def refresh(reasker: Reasker, job: Job) -> Outcome:
-    """Answer an entry again where its evidence has changed."""
+    """Answer an entry again where its evidence has changed, or where it was only prefilled and answers are wanted."""
     key, ledger = bytes.fromhex(job.subject), reasker.ledger
     cached, generation = AnswerBank(ledger).find(key), ledger.generation
     if cached is None or cached.state == "pending" or not reasker.makes(key, cached):
         return Outcome("cached")
-    evidence = reasker.evidence(cached)
-    if fingerprint(evidence, cached.writer) == cached.evidence:
+    evidence, decode = reasker.evidence(cached), reasker.decode or cached.state == "answered"
+    if fingerprint(evidence, cached.writer) == cached.evidence and (cached.state == "answered" or not decode):
         moved = relocate(cached, evidence) if cached.reply else cached  # its sources may have other paths and lines
         if moved != cached:
             AnswerBank(ledger).put(key, moved, reasker.settings.bank.bytes)
         confirm(ledger, key, generation, cached.evidence)
         RefreshCandidates(ledger).remove(key)
         return DONE
-    prepared = reasker.answer(cached, decode=cached.state == "answered")
+    prepared = reasker.answer(cached, decode=decode)
     reply = prepared.reply
-    if reply and (change := change_of(cached, reply, evidence)):
+    if reply and cached.reply and (change := change_of(cached, reply, evidence)):
         because = json.dumps(json_values(change.cause)) if change.cause else ""
         notice = Notice(key, "changed", change.before or "", reply.text, because, reasker.now.timestamp())
         Notices(ledger).add(notice)
@@ -245,24 +246,3 @@ def upper(wrong: int, judged: int, confidence: float = 0.95) -> float:
         at_most = sum(math.exp(way + chance) for way, chance in zip(ways, odds, strict=True))  # a probability
         low, high = (share, high) if at_most > 1 - confidence else (low, share)
     return high
-
-
-def plan_conversions(reasker: Reasker) -> list[Job]:
-    """Return a job for each entry that was only prefilled, where answers are wanted."""
-    if not reasker.decode:
-        return []
-    seconds, jobs = reasker.answer_s(), list[Job]()
-    for key in most_used(reasker.ledger, reasker.writer_key, _MOST, prefilled=True):
-        cached = AnswerBank(reasker.ledger).find(key)
-        if cached and reasker.makes(key, cached):
-            about = (key.hex(), cached.question, "prefilled, not answered yet", demand(cached))
-            jobs.append(Job("convert", *about, seconds, source=cached.source))
-    return sorted(jobs, key=lambda job: -job.expected)
-
-
-def convert(reasker: Reasker, job: Job) -> Outcome:
-    """Write the answer of an entry that was only prefilled."""
-    cached = AnswerBank(reasker.ledger).find(bytes.fromhex(job.subject))
-    if cached is None or cached.state != "prefilled":
-        return Outcome("cached")
-    return Outcome("done", (reasker.answer(cached).key,))

@@ -16,7 +16,7 @@ class OutOfTime(Exception):
     """The idle run ended in the middle of a job."""
 
 
-Kind = Literal["refresh", "verify", "predict", "populate", "standing", "convert", "prefetch", "restore", "maintenance"]
+Kind = Literal["refresh", "verify", "predict", "populate", "standing", "prefetch", "restore", "maintenance"]
 
 # `failed` and `gave up`: the job raised an error, now or too often. The others say why a job did not run.
 State = Literal[

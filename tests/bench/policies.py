@@ -112,7 +112,7 @@ _ALL = (
         COSINE_ALONE | PERCACHE,
         predict=STRIDE,
         fills=True,
-        idle=("verify", "populate", "convert", "restore"),
+        idle=("refresh", "verify", "populate", "restore"),
         fixed_tau=True,
         about="two chunks in order of relevance, LFU, cosine alone, a fixed threshold; predictions from the forms of"
         " earlier questions; unlike the publication it skips the whole prefix, in its favour",
@@ -122,7 +122,7 @@ _ALL = (
         "pkb",
         {},
         predict=STRIDE,
-        idle=("refresh", "verify", "populate", "convert", "prefetch", "restore", "maintenance"),
+        idle=("refresh", "verify", "populate", "prefetch", "restore", "maintenance"),
         order=in_document_order,
         about="as installed; it alone drafts tokens of an answer",
     ),

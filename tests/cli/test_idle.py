@@ -392,7 +392,7 @@ def test_while_predicted_answers_are_not_used_questions_are_prefilled_and_once_o
         AnswerBank(ledger).record_use(bytes(1), 1, 1.0, ())
     runner("config", "set", "idle.ahead", "0")
     row = runner("idle", "--json").row
-    assert outcomes(row, "convert") == ["done"]
+    assert outcomes(row, "refresh") == ["done"]
     assert rows(runner, "SELECT * FROM kv_counts WHERE kind IN ('hit', 'partial')") == []  # nobody asked
     assert rows(runner, "SELECT sum(uses) FROM kv_nodes") == [(0,)]
     assert runner("ask", NEW, "--json").row["tier"] == "exact"

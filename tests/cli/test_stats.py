@@ -51,7 +51,7 @@ def year(folder: Path) -> None:
             KvIndex(ledger).write((day + 1) * MB, end.timestamp() + day * 86_400.0)
 
 
-JOBS = ("refresh", "verify", "predict", "populate", "standing", "prefetch", "convert", "maintenance")
+JOBS = ("refresh", "verify", "predict", "populate", "standing", "prefetch", "restore", "maintenance")
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def test_idle_work_stands_against_what_it_saved(pkb: Pkb) -> None:
     year(pkb.folder)
     lines = pkb("stats").out.splitlines()
     found = lines.index("idle work   36 h spent, 12 h saved by 320 cache hits")
-    assert lines[found + 1].strip() == "maintenance 8.0 h, convert 7.0 h, prefetch 6.0 h, other jobs 15 h"
+    assert lines[found + 1].strip() == "maintenance 8.0 h, restore 7.0 h, prefetch 6.0 h, other jobs 15 h"
     assert lines[found + 2].strip() == "900 questions predicted, 131 asked later"
 
 

@@ -43,7 +43,7 @@ def run(home: Home, *, decode: bool = True, planned: list[Job] | None = None) ->
 def convert(home: Home) -> list[str]:
     """Answer questions that were only prefilled; return the states of the jobs."""
     reasker = home.reasker()
-    return states(run_jobs(home, refresh.plan_conversions(reasker), lambda job: refresh.convert(reasker, job)))
+    return states(run_jobs(home, refresh.plan_refreshes(reasker), lambda job: refresh.refresh(reasker, job)))
 
 
 def test_the_most_probable_question_comes_first_and_names_its_predictor(choir: Home) -> None:
@@ -72,12 +72,12 @@ def test_a_predicted_question_is_answered_and_stored_as_predicted(choir: Home) -
 def test_a_prefilled_question_is_answered_once_answers_are_wanted_and_keeps_its_source(choir: Home) -> None:
     run(choir, decode=False)
     assert (choir.written, len(choir.read)) == ([], 2)
-    assert refresh.plan_conversions(replace(choir.reasker(), decode=False)) == []
+    assert refresh.plan_refreshes(replace(choir.reasker(), decode=False)) == []
     assert convert(choir) == ["done", "done"]
     assert sorted(choir.written) == ["Which concert?", "Whose choir?"]
     sources = choir.ledger.rows.execute("SELECT state, origin, source FROM answers ORDER BY question").fetchall()
     assert sources == [("answered", "predicted", "history/model"), ("answered", "predicted", "chunks/model")]
-    assert refresh.plan_conversions(choir.reasker()) == []
+    assert refresh.plan_refreshes(choir.reasker()) == []
 
 
 def test_a_stored_question_is_not_precomputed_and_leaves_the_queue(choir: Home) -> None:
@@ -100,7 +100,7 @@ def test_no_idle_work_is_done_for_an_answer_that_lasts_a_minute(choir: Home, que
     found = [Prediction(question.upper(), "history/model")]
     assert len(predict.pick(found, {"history/model": 1}, [])) == lasts
     key = choir.ask(question, decode=False)
-    assert (key in [bytes.fromhex(job.subject) for job in refresh.plan_conversions(choir.reasker())]) is lasts
+    assert (key in [bytes.fromhex(job.subject) for job in refresh.plan_refreshes(choir.reasker())]) is lasts
     choir.ask(question)
     choir.add("second", "the next meeting is tomorrow")
     assert (key in [bytes.fromhex(job.subject) for job in refresh.plan_refreshes(choir.reasker())]) is lasts
