@@ -6,7 +6,8 @@ Knows paths, ids and names, no text. Names are compared as the engine folds them
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -241,36 +242,32 @@ class Catalog:
         self._insert(map(_row, places))
         self.put_state(key, FileState(0, CHANGED, 0))
 
-    def drop(self, root: str, gone: Iterable[bytes]) -> None:
+    def _going(self, root: str, gone: Collection[bytes]) -> "set[tuple[bytes, int, str, str | None]]":
+        """Return the places in missing files, and the former ones in changed files at or below the root."""
+        sql = "SELECT path, item, document, message_id FROM places WHERE"
+        former = self._rows.execute(f"{sql} item < 0 AND {_BELOW}", _below(root))
+        return {*former}.union(*(self._rows.execute(f"{sql} path = ?", (path,)) for path in gone))
+
+    def drop(self, root: str, gone: Collection[bytes]) -> None:
         """Remove missing files, and the former places in changed files at or below the root."""
         keys = [(path,) for path in gone]
-        former = f"item < 0 AND {_BELOW}"
-        sql = "SELECT path, document, message_id FROM places WHERE "
-        places = self._rows.execute(sql + former, _below(root)).fetchall()
-        for key in keys:
-            places += self._rows.execute(f"{sql} path = ?", key).fetchall()
-        FormerNames(self.ledger).leave(places)
-        self._rows.execute(f"DELETE FROM places WHERE {former}", _below(root))
-        for table in ("files", "places", "problems"):
+        places = self._going(root, gone)
+        FormerNames(self.ledger).leave((path, document, message_id) for path, _, document, message_id in places)
+        self._rows.executemany("DELETE FROM places WHERE path = ? AND item = ?", [place[:2] for place in places])
+        for table in ("files", "problems"):
             self._rows.executemany(f"DELETE FROM {table} WHERE path = ?", keys)
         if places:
             sql = "UPDATE documents SET rechunk = 1 WHERE id = ?1 AND id NOT IN (SELECT document FROM places)"
-            self._rows.executemany(sql, {(document,) for _, document, _ in places})
+            self._rows.executemany(sql, {(place[2],) for place in places})
             self.ledger.raise_generation()  # a document without a place is not retrieved any more
 
-    def count_removed(self, root: str, gone: Iterable[bytes]) -> tuple[int, int]:
+    def count_removed(self, root: str, gone: Collection[bytes]) -> tuple[int, int]:
         """Count the documents that `drop` would leave without a place, and all documents at or below the root."""
-        self._rows.execute("CREATE TEMP TABLE IF NOT EXISTS gone (path BLOB PRIMARY KEY) WITHOUT ROWID")
-        self._rows.execute("DELETE FROM gone")
-        self._rows.executemany("INSERT OR IGNORE INTO gone VALUES (?)", [(path,) for path in gone])
-        lost = f"""SELECT count(*) FROM (
-            SELECT document FROM places WHERE item < 0 AND {_BELOW}
-            UNION SELECT document FROM gone JOIN places USING (path)) AS lost
-            WHERE NOT EXISTS (SELECT 1 FROM places WHERE places.document = lost.document
-                              AND path NOT IN (SELECT path FROM gone) AND NOT (item < 0 AND {_BELOW}))"""
+        going = Counter(document for _, _, document, _ in self._going(root, gone))
+        places = "SELECT count(*) FROM places WHERE document = ?"
+        lost = sum(self._one(places, document) == here for document, here in going.items())
         every = f"SELECT count(DISTINCT document) FROM places WHERE {_BELOW}"
-        lost_count = self._one(lost, *_below(root), *_below(root))
-        return lost_count, self._one(every, *_below(root)) if lost_count else 0
+        return lost, self._one(every, *_below(root)) if lost else 0
 
     def mark_changed(self, documents: Iterable[str]) -> None:
         """Mark the files that contain these documents as changed, to be read again."""
@@ -364,7 +361,7 @@ class Catalog:
         row = (key, state.size, state.mtime_ns, state.inode, state.ctime_ns, state.digest)
         self._rows.execute(f"INSERT OR REPLACE INTO files (path, {_STATE}) VALUES (?, ?, ?, ?, ?, ?)", row)
 
-    def _one(self, sql: str, *values: bytes) -> int:
+    def _one(self, sql: str, *values: bytes | str) -> int:
         return int(self._rows.execute(sql, values).fetchone()[0])
 
 

@@ -303,9 +303,7 @@ class MappedIndex:
         """Return a shard as it is in a file, unless it is small, the disk is full, or it `stores` none."""
         if stores and shard.size >= self._limits.small:
             with suppress(OSError):
-                file = self._put(shard)
-                if (arrays := shards.load(self._folder / file.name)) is not None:  # of it less is in memory
-                    return Shard(arrays, shard.dead), file
+                return self._put(shard)
         return shard, None
 
     def _plan(self, state: IndexState, known: ShardList | None) -> tuple[ShardList | None, dict[str, int]]:
@@ -377,9 +375,9 @@ class MappedIndex:
         opened = list(zip(self._view.shards, self._files, strict=True))
         files, kept = list[StoredShard](), list[Shard]()
         for shard, file in opened if worn is None else _merged(opened, self._limits, worn):
-            files.append(self._put(shard) if file is None else replace(file, dead=shard.dead))
-            mapped = None if file else shards.load(self._folder / files[-1].name)  # of it less is in memory
-            kept.append(Shard(mapped, shard.dead) if mapped else shard)
+            one, written = (shard, replace(file, dead=shard.dead)) if file else self._put(shard)
+            kept.append(one)
+            files.append(written)
         listed = ShardList(self._state, tuple(files))
         self._write_list(listed)
         self._base, self._files, self._view = listed, tuple(files), IndexView(kept)
@@ -391,12 +389,14 @@ class MappedIndex:
         for path in (one for one in self._folder.glob("*") if one.name not in listed):
             _remove(path)
 
-    def _put(self, shard: Shard) -> StoredShard:
+    def _put(self, shard: Shard) -> tuple[Shard, StoredShard]:
+        """Write a shard and map it, so that less of it is in memory; OSError."""
         name = f"{secrets.token_hex(8)}.shard"
         shards.write(self._folder / name, shard.arrays)
-        if (found := checksum(self._folder / name)) is None:
+        found, arrays = checksum(self._folder / name), shards.load(self._folder / name)
+        if found is None or arrays is None:
             raise FileNotFoundError(name)
-        return StoredShard(name, found, shard.dead)
+        return Shard(arrays, shard.dead), StoredShard(name, found, shard.dead)
 
     def _write_list(self, listed: ShardList) -> None:
         with self._ledger.transaction():

@@ -230,7 +230,6 @@ class Shard:
         self.arrays, self.dead = arrays, tuple(dead)
         documents = arrays["document"]
         self.live: NDArray[np.bool_] = ~np.isin(documents, np.array(self.dead, np.uint64))
-        self._norm: tuple[float, NDArray[np.float64]] | None = None  # of the last mean length
 
     @property
     def size(self) -> int:
@@ -265,10 +264,8 @@ class Shard:
 
     def score_words(self, query: Query) -> NDArray[np.float64]:
         """Return each chunk's BM25 score, 0 where it has none of the words."""
-        if self._norm is None or self._norm[0] != query.mean_words:
-            lengths = self.arrays["length"].astype(np.float64)
-            self._norm = (query.mean_words, K1 * (1.0 - B + B * lengths / max(1.0, query.mean_words)))
-        total, norms = np.zeros(self.size), self._norm[1]
+        lengths = self.arrays["length"].astype(np.float64)
+        total, norms = np.zeros(self.size), K1 * (1.0 - B + B * lengths / max(1.0, query.mean_words))
         for word, held in self._held([*query.weights]):
             chunks = self.arrays["chunks"][held].astype(np.intp)
             counts = self.arrays["counts"][held].astype(np.float64)
