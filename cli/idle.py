@@ -3,6 +3,7 @@
 import os
 import plistlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 LABEL = "pkb.idle"
 UNIT = "pkb-idle"
+MARK = "# pkb idle"  # ends our line in a table of cron
 MINUTE = 17  # of every hour, when not everybody else's jobs start
 _NICE = 10
 _UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
@@ -75,6 +77,18 @@ WantedBy=timers.target
 """
 
 
+def cron(words: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Return the line for a table of cron, which takes a percent sign for the end of a command."""
+    names = (f"{name}={shlex.quote(value)}" for name, value in environ.items())
+    return f"{MINUTE} * * * * {' '.join([*names, shlex.join(words)])} {MARK}".replace("%", "\\%")
+
+
+def with_line(table: str, line: str | None) -> str:
+    """Return a table of cron with our line replaced by `line`, or removed; the rest is unchanged."""
+    body = "\n".join(one for one in table.split("\n") if not one.endswith(f" {MARK}"))
+    return body if line is None else f"{body}{'' if not body or body.endswith(chr(10)) else chr(10)}{line}\n"
+
+
 def _quoted(word: str) -> str:
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
@@ -96,30 +110,7 @@ class ScheduleFile:
 
 def arrange(action: Action, *, as_json: bool, system: str = sys.platform) -> None:
     """Install, remove or show the hourly run of `pkb idle` for this user, and say what that is."""
-    home = locate(os.environ)  # where everything lies now
-    places = {"PKB_HOME": str(home.data), "PKB_CACHE": str(home.cache), "PKB_CONFIG": str(home.config)}
-    command = words()
-    if _UNFIT.search("".join([*command, *places.values()])):
-        raise PkbError("a path of pkb holds a control character or invalid text, so it cannot be scheduled")
-    if system == "darwin":
-        by, domain = "launchd", f"gui/{os.getuid()}"
-        agent = Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
-        files, start = {agent: launchd(command, places)}, [["launchctl", "bootstrap", domain, str(agent)]]
-        stop, ask = (["launchctl", verb, f"{domain}/{LABEL}"] for verb in ("bootout", "print"))
-    else:
-        by, timer, systemctl = "systemd", f"{UNIT}.timer", ["systemctl", "--user"]
-        if not shutil.which("systemctl") or _outcome(*systemctl, "show-environment").returncode:
-            step = "pkb ingest --watch, which runs idle jobs while the machine is idle"
-            raise PkbError("systemd user timers are not available here", step)
-        folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
-        files = {folder / f"{UNIT}.service": systemd_service(command, places), folder / timer: SYSTEMD_TIMER}
-        start = [[*systemctl, "daemon-reload"], [*systemctl, "enable", "--now", timer]]
-        stop, ask = [*systemctl, "disable", "--now", timer], [*systemctl, "is-enabled", timer]
-    if action == "uninstall" or (action == "install" and system == "darwin"):
-        _outcome(*stop)  # it may not be loaded
-    found = _files(action, files, start if action == "install" else [])
-    # A scheduler ignores a file that it has not loaded.
-    installed = all(one.text is not None for one in found) and (action == "install" or not _outcome(*ask).returncode)
+    by, found, installed = _scheduled(action, system)
     if as_json:
         output.data({"by": by, "installed": installed, "files": found})
         return
@@ -130,6 +121,38 @@ def arrange(action: Action, *, as_json: bool, system: str = sys.platform) -> Non
         if one.text is not None and (action == "status" or one.changed):
             print(plain("".join(f"  {line}\n" for line in one.text.splitlines())), end="")
     print(f"pkb idle {'runs every hour by' if installed else 'is not scheduled with'} {by}")
+
+
+def _scheduled(action: Action, system: str) -> tuple[str, list[ScheduleFile], bool]:
+    """Have the scheduler of this machine do it; returns its name, its files, and whether it will run pkb."""
+    home = locate(os.environ)  # where everything lies now
+    places = {"PKB_HOME": str(home.data), "PKB_CACHE": str(home.cache), "PKB_CONFIG": str(home.config)}
+    command = words()
+    if _UNFIT.search("".join([*command, *places.values()])):
+        raise PkbError("a path of pkb holds a control character or invalid text, so it cannot be scheduled")
+    if system == "darwin":
+        by, domain = "launchd", f"gui/{os.getuid()}"
+        agent = Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+        files, start = {agent: launchd(command, places)}, [["launchctl", "bootstrap", domain, str(agent)]]
+        stop, ask = (["launchctl", verb, f"{domain}/{LABEL}"] for verb in ("bootout", "print"))
+    elif shutil.which("systemctl") and not _outcome("systemctl", "--user", "show-environment").returncode:
+        by, timer, systemctl = "systemd", f"{UNIT}.timer", ["systemctl", "--user"]
+        folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
+        files = {folder / f"{UNIT}.service": systemd_service(command, places), folder / timer: SYSTEMD_TIMER}
+        start = [[*systemctl, "daemon-reload"], [*systemctl, "enable", "--now", timer]]
+        stop, ask = [*systemctl, "disable", "--now", timer], [*systemctl, "is-enabled", timer]
+    elif shutil.which("crontab"):
+        found = _in_table(action, cron(command, places) if action == "install" else None)
+        return "cron", [found], found.text is not None
+    else:
+        step = "pkb ingest --watch, which runs idle jobs while the machine is idle"
+        raise PkbError("neither systemd user timers nor cron is available here", step)
+    if action == "uninstall" or (action == "install" and system == "darwin"):
+        _outcome(*stop)  # it may not be loaded
+    written = _files(action, files, start if action == "install" else [])
+    # A scheduler ignores a file that it has not loaded.
+    is_whole = all(one.text is not None for one in written)
+    return by, written, is_whole and (action == "install" or not _outcome(*ask).returncode)
 
 
 def words() -> list[str]:
@@ -160,9 +183,23 @@ def _files(action: Action, files: Mapping[Path, str], start: Sequence[Sequence[s
     return [ScheduleFile(str(path), text, path in changed) for path, text in after.items()]
 
 
-def _outcome(*command: str) -> "subprocess.CompletedProcess[str]":
+def _in_table(action: Action, line: str | None) -> ScheduleFile:
+    """Have our line of this user's table of cron written, removed or found."""
+    listed = _outcome("crontab", "-l")
+    if listed.returncode and "no crontab" not in listed.stderr:  # an unread table must not be written over
+        raise PkbError(f"crontab -l: {plain(listed.stderr).strip() or listed.returncode}")
+    table = "" if listed.returncode else listed.stdout
+    if action == "status":
+        line = next((one for one in table.split("\n") if one.endswith(f" {MARK}")), None)
+    changed = table if action == "status" else with_line(table, line)
+    if changed != table and (done := _outcome("crontab", "-", given=changed)).returncode:
+        raise PkbError(f"crontab: {plain(done.stderr).strip() or done.returncode}")
+    return ScheduleFile("crontab", line, changed != table)
+
+
+def _outcome(*command: str, given: str = "") -> "subprocess.CompletedProcess[str]":
     try:
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+        return subprocess.run(command, input=given, capture_output=True, encoding="utf-8",
                               errors="surrogateescape", check=False, timeout=30)  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PkbError(f"{command[0]} does not run: {type(error).__name__}") from None

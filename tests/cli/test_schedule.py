@@ -4,19 +4,21 @@ import configparser
 import json
 import os
 import plistlib
+import shlex
 import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.app import run as pkb
-from cli.idle import SYSTEMD_TIMER, Action, arrange, launchd, systemd_service
+from cli.idle import MARK, SYSTEMD_TIMER, Action, arrange, cron, launchd, systemd_service, with_line
 from store.errors import PkbError
 from tests.cli.conftest import Pkb, commands
 from tests.cli.test_json import compare
@@ -26,6 +28,12 @@ PLACES = {"PKB_HOME": "/home/zoë/100% $mine", "PKB_CONFIG": "/a'b\"c\\d"}
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
 WORDS = st.lists(TEXT, min_size=1, max_size=4).map(lambda rest: ["/bin/echo", *rest])
 ENVIRON = st.dictionaries(st.sampled_from(["PKB_HOME", "PKB_CACHE", "PKB_CONFIG"]), TEXT)
+CRONTAB = """#!/bin/sh
+test -n "$BROKEN" && { echo "crontab: cannot be read" >&2; exit 1; }
+test "$1" = - && exec cat > "$TABLE"
+test -f "$TABLE" && exec cat "$TABLE"
+echo "no crontab for me" >&2; exit 1
+"""
 LOGGED = '#!/bin/sh\necho "$(basename "$0") $*" >> "$LOG"\nexit ${CODE:-0}\n'
 REFUSING = '#!/bin/sh\ncase "$*" in *show-env*|*reload) exit 0;; *) echo "no bus" >&2; exit 1;; esac\n'
 AT_HOME = ("PKB_HOME", "PKB_CACHE", "PKB_CONFIG")
@@ -39,7 +47,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("cat", "basename"):
         (folder / name).symlink_to(shutil.which(name) or "")
     for name, value in {"PATH": folder, "HOME": tmp_path, "XDG_CONFIG_HOME": tmp_path / "config",
-                        "LOG": tmp_path / "log"}.items():  # fmt: skip
+                        "TABLE": tmp_path / "table", "LOG": tmp_path / "log"}.items():  # fmt: skip
         monkeypatch.setenv(name, str(value))
     for name in AT_HOME:
         monkeypatch.setenv(name, str(tmp_path / "pkb's" / name))
@@ -55,6 +63,13 @@ def run(action: Action, capsys: pytest.CaptureFixture[str], system: str = "linux
     arrange(action, as_json=True, system=system)
     found: dict[str, object] = json.loads(capsys.readouterr().out)
     return found
+
+
+def by_sh(line: str, environ: Mapping[str, str]) -> list[str]:
+    """Run the command of a line of cron as cron does, and give the lines it printed."""
+    command = line.split(" ", 5)[5].replace("\\%", "%")
+    done = subprocess.run(["/bin/sh", "-c", command], env=dict(environ), capture_output=True, text=True, check=True)
+    return done.stdout.split("\n")
 
 
 def test_the_launchd_agent_has_command_environment_and_hour() -> None:
@@ -92,6 +107,74 @@ def test_systemd_analyze_accepts_the_units(tmp_path: Path) -> None:
     names = [str(tmp_path / f"pkb-idle.{kind}") for kind in ("service", "timer")]
     done = subprocess.run(["systemd-analyze", "verify", "--user", *names], capture_output=True, text=True, check=False)
     assert [line for line in done.stderr.splitlines() if "pkb-idle" in line] == []
+
+
+@settings(max_examples=25, deadline=None)
+@given(WORDS, ENVIRON)
+def test_cron_runs_the_exact_command_and_environment(given_words: list[str], given_places: dict[str, str]) -> None:
+    """Have a shell print them, as cron would have it: percent signs end a command unless they are escaped."""
+    line = cron([sys.executable, "-c", _SHOW, *given_words], given_places)
+    assert "%" not in line.replace("\\%", "")
+    words, environ = json.loads(by_sh(line, {})[0])
+    assert words == given_words
+    assert environ == given_places
+
+
+_SHOW = (
+    "import json, os, sys; "
+    "print(json.dumps([sys.argv[1:], {k: v for k, v in os.environ.items() if k.startswith('PKB_')}]))"
+)
+
+
+LINES = st.lists(st.text(st.characters(exclude_characters="\n"), max_size=20).filter(lambda one: MARK not in one))
+
+
+@given(LINES, st.booleans())
+def test_installing_and_removing_leaves_the_crontab_as_it_was(lines: list[str], ended: bool) -> None:
+    table = "\n".join([*lines, ""]) if ended else "\n".join(lines)
+    line = cron(COMMAND, PLACES)
+    there = with_line(table, line)
+    assert there.endswith(f"{line}\n")
+    assert with_line(there, line) == there
+    assert with_line(there, None) == (table if not table or table.endswith("\n") else f"{table}\n")
+
+
+def test_installing_twice_with_cron_leaves_one_line(
+    tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool(tools, "crontab", CRONTAB)
+    (tmp_path / "table").write_text("MAILTO=me\n5 4 * * * backup\n")
+    first, second, status = (run(action, capsys) for action in ("install", "install", "status"))
+    line = (tmp_path / "table").read_text().splitlines()[2]
+    assert (tmp_path / "table").read_text() == f"MAILTO=me\n5 4 * * * backup\n{line}\n"
+    assert first == {"schema": 4, "by": "cron", "installed": True,
+                     "files": [{"where": "crontab", "text": line, "changed": True}]}  # fmt: skip
+    assert (second["installed"], second["files"]) == (True, [{"where": "crontab", "text": line, "changed": False}])
+    assert (status["installed"], status["files"]) == (True, second["files"])
+    assert run("uninstall", capsys)["installed"] is False
+    assert (tmp_path / "table").read_text() == "MAILTO=me\n5 4 * * * backup\n"
+    assert run("status", capsys)["installed"] is False
+
+
+def test_the_cron_line_has_absolute_paths_and_only_the_home_s_variables(
+    tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool(tools, "crontab", CRONTAB)
+    run("install", capsys)
+    words = shlex.split((tmp_path / "table").read_text(), comments=True)[5:]
+    given = dict(word.split("=", 1) for word in words[:3])
+    assert given == {name: str(tmp_path / "pkb's" / name) for name in AT_HOME}
+    assert Path(words[3]).is_absolute()
+    assert words[-3:] == ["idle", "--budget", "50m"]
+
+
+def test_an_unreadable_crontab_is_not_overwritten(tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool(tools, "crontab", CRONTAB)
+    (tmp_path / "table").write_text("5 4 * * * backup\n")
+    monkeypatch.setenv("BROKEN", "1")
+    with pytest.raises(PkbError, match="cannot be read"):
+        arrange("install", as_json=True, system="linux")
+    assert (tmp_path / "table").read_text() == "5 4 * * * backup\n"
 
 
 @pytest.mark.parametrize("path", ["/a\nb", "/a\x7fb", "/caf\udce9"])
@@ -171,8 +254,17 @@ def test_no_option_of_a_run_is_dropped_in_silence(
 def test_a_machine_without_a_scheduler_is_an_error(tools: Path, there: bool) -> None:
     if there:  # but without a session
         tool(tools, "systemctl", "#!/bin/sh\nexit 1\n")
-    with pytest.raises(PkbError, match="systemd user timers are not available"):
+    with pytest.raises(PkbError, match="neither systemd user timers nor cron"):
         arrange("status", as_json=True, system="linux")
+
+
+def test_without_a_systemd_session_cron_is_used(
+    tools: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool(tools, "systemctl", LOGGED)
+    tool(tools, "crontab", CRONTAB)
+    monkeypatch.setenv("CODE", "1")
+    assert run("status", capsys)["by"] == "cron"
 
 
 def test_the_output_names_what_was_written_and_where(
