@@ -202,10 +202,10 @@ def writing_a_node() -> None:
 
     plain = KvStore._write
 
-    def write(store: KvStore, node: Node, *parts: Any) -> bool:
+    def write(store: KvStore, node: Node, *parts: Any, evict: bool) -> Node | None:
         if node.document == os.environ["PKB_DOCUMENT"]:
             _slow(kv_store, "verify", after=True)
-        return plain(store, node, *parts)
+        return plain(store, node, *parts, evict=evict)
 
     KvStore._write = write  # type: ignore[assignment, method-assign]
     with _open(model=True) as pkb:

@@ -23,7 +23,6 @@ from engine.serve.server import Cancelled, QueuedRequest, RequestQueue
 from engine.session import session
 from engine.types import AskOptions
 from store.errors import Locked
-from store.kv_index import KvIndex
 from store.locks import Lease
 from tests.cli.serving import Served, ask_through_kills, served, wait
 from tests.demo import NANO, WORDS, copied, environment
@@ -259,22 +258,6 @@ def test_a_question_of_another_model_ends_what_is_read_ahead_so_that_one_model_i
     queue.add(QueuedRequest({"kind": "ask", "request": asked}, lambda kind, values: None))
     with pytest.raises(Cancelled):
         queue.yield_point()
-
-
-@pytest.mark.slow
-def test_a_client_that_is_killed_no_longer_pins_what_its_question_loaded(home: Served) -> None:
-    expected = home.run("ask", WORDS[0]).stdout  # which stores its prompt
-    pid, index = home.pid, KvIndex(home.session().ledger)
-    wait(lambda: not index.pins())
-    asking = home.start("ask", WORDS[0], "--cache=refresh")
-    while not index.pins():
-        assert asking.poll() is None, "it was answered before anything was pinned"
-        time.sleep(0.0005)
-    asking.kill()
-    asking.communicate()
-    wait(lambda: home.status()["jobs"] == 0 and not index.pins())
-    assert home.run("ask", WORDS[1]).returncode == 0
-    assert (home.run("ask", WORDS[0]).stdout, home.pid) == (expected, pid)
 
 
 @pytest.mark.slow
