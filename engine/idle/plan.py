@@ -157,12 +157,9 @@ class IdlePlanner:
 
     def _standing(self) -> list[Job]:
         session = self.session
-        listed = session.settings.predict.standing
-        if not listed or not session.ledger.count("chunks"):
-            return []
         meetings = titled_documents(session.ledger, ("transcript",))[: predict.MEETINGS]
         quotes = session.model is None or session.model.roles
-        return predict.plan_standing(self._reasker, listed, meetings, quotes=quotes)
+        return predict.plan_standing(self._reasker, meetings, quotes=quotes)
 
     def _segments(self, planned: "Callable[[], PrefetchPlan | None]") -> Handler:
         last: PrefetchPlan | None = None

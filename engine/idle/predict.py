@@ -350,13 +350,13 @@ _STANDING: Kind = "standing"
 MEETINGS = 30  # the newest ones
 
 
-def plan_standing(reasker: Reasker, listed: str, meetings: Sequence[TitledDocument], *, quotes: bool) -> list[Job]:
+def plan_standing(reasker: Reasker, meetings: Sequence[TitledDocument], *, quotes: bool) -> list[Job]:
     """Return a job for each question of the setting and meeting without a cached answer; `meetings` come newest first.
 
     With `quotes`, questions that only a language model answers are left out.
     """
     counts, seconds = {one.source: one for one in PredictionLog(reasker.ledger).all()}, reasker.answer_s()
-    said = (" ".join(part.split()) for part in listed.split("?"))
+    said = (" ".join(part.split()) for part in reasker.settings.predict.standing.split("?"))
     first = dict[str, str]()
     for one in filter(normalise, said):
         first.setdefault(normalise(one), f"{one}?")

@@ -355,7 +355,7 @@ def is_quiet(session: Session) -> bool:
 
 
 def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on_progress: OnProgress) -> None:
-    """Run all jobs; where none is left, remember that for the next run."""
+    """Run all jobs, or only plan them, and say why nothing was run, or not everything."""
     from engine.idle.plan import IdlePlanner  # most runs from cron have nothing to do
 
     def is_over() -> bool:
@@ -367,20 +367,14 @@ def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on
     why_stop: Callable[[], str | None] = (lambda: None) if request.force else partial(why_wait, session, Machine())
     planner = IdlePlanner(session, may_predict, is_over)
     if request.dry_run:
-        report.results = [
-            JobResult(job, "planned") for handler in planner.handlers().values() for job in handler.plan()
-        ]
-        if not report.results:
-            report.reason = "the time is up" if is_over() else "nothing to do"
-        return
-    report.reason = why_stop()
-    if report.reason is not None:
-        return
-    _run(session, request, planner, why_stop, report, on_progress)
-    repeats = (one.state == "done" and one.job.kind == "prefetch" for one in report.results)
-    final = ("done", "cached", "no space", "failed", "gave up")  # that another run would not change
-    if all(one.state in final for one in report.results) and not (any(repeats) or is_over()):
-        mark_finished(session.ledger, *_inputs(session, request))
+        planned = (job for handler in planner.handlers().values() for job in handler.plan())
+        report.results = [JobResult(job, "planned") for job in planned]
+    elif (reason := why_stop()) is None:
+        _run(session, request, planner, why_stop, report, on_progress)
+    else:
+        report.reason = reason
+    if report.reason is None:
+        report.reason = "the time is up" if is_over() else None if report.results else "nothing to do"
 
 
 def why_wait(session: Session, machine: "Machine") -> str | None:
@@ -399,7 +393,10 @@ def _run(
     report: IdleReport,
     on_progress: OnProgress,
 ) -> None:
-    """Run jobs and report the result of each: of one that was planned again, the last."""
+    """Run jobs and report the result of each: of one that was planned again, the last.
+
+    Where none is left, that is remembered for the next run.
+    """
     ledger = session.ledger
     with suppress(Locked), session.locks.writer():
         session.knowledge.remove_leftovers(session.home.kv)  # a writer that is running removes them itself
@@ -425,7 +422,7 @@ def _run(
         pass  # while a plan waited for the model
     finally:
         report.results = list(results.values())
-    if report.reason is None and planner.is_over():
-        report.reason = "the time is up"
-    elif report.reason is None and not report.results:
-        report.reason = "nothing to do"
+    repeats = (one.state == "done" and one.job.kind == "prefetch" for one in report.results)
+    final = ("done", "cached", "no space", "failed", "gave up")  # that another run would not change
+    if all(one.state in final for one in report.results) and not (any(repeats) or planner.is_over()):
+        mark_finished(ledger, *_inputs(session, request))
