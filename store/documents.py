@@ -95,12 +95,6 @@ def read_anew(ledger: Ledger, parsers: str, version: str) -> None:
             ledger.set(_TRIED_BY, version)
 
 
-def newest_documents(ledger: Ledger, limit: int) -> list[str]:
-    """Return the ids of the newest documents, newest first."""
-    sql = "SELECT id FROM documents ORDER BY date DESC, id LIMIT ?"
-    return [name for (name,) in ledger.rows.execute(sql, (limit,))]
-
-
 @dataclass(frozen=True, slots=True)
 class TitledDocument:
     """A document as people name it: its kind, title and day."""

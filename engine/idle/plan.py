@@ -16,7 +16,7 @@ from engine.operations import tidy
 from engine.session import Session
 from store.answers import AnswerBank, most_used, predicted_use
 from store.database import Ledger
-from store.documents import newest_documents, titled_documents
+from store.documents import titled_documents
 from store.history import History, RetrievalLog, latest
 from store.types import Scope
 
@@ -266,9 +266,10 @@ def writer(model: "LanguageModel", most: int, is_over: Callable[[], bool]) -> pr
 
 def new_chunks(session: Session, most: int = _CHUNKS, documents: int = _DOCUMENTS) -> "list[Hit]":
     """Return chunks that no question was about, newest first, out of at most `documents` documents."""
-    newest = newest_documents(session.ledger, documents)
-    places, asked = {name: at for at, name in enumerate(newest)}, RetrievalLog(session.ledger).frequencies()
+    asked = RetrievalLog(session.ledger).frequencies()
     with session.locks.reader():
-        hits = session.reader.chunks_of(newest, Scope()) if newest else []
+        newest, _ = session.reader.by_date(Scope(), (), documents, oldest=False)
+        hits = session.reader.chunks_of(newest, Scope())
+    places = {name: at for at, name in enumerate(newest)}
     new = [hit for hit in hits if hit.chunk.id not in asked]
     return sorted(new, key=lambda hit: (places[hit.chunk.document], hit.chunk.position))[:most]
