@@ -45,9 +45,9 @@ def put(
             from engine.backends import open_store
 
             store = open_store(opened.home, opened.ledger, opened.settings.kv)
-            before = store.stats().bytes
+            before = store.index.totals().bytes
             store.collect()
-            gone = before - store.stats().bytes
+            gone = before - store.index.totals().bytes
             if gone:
                 output.say(f"pkb: evicted {size(gone)} of KV cache")
 

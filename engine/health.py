@@ -6,6 +6,7 @@ Changes no data, and prints nothing. Checks go on where a package is missing or 
 import platform
 import sqlite3
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
@@ -276,16 +277,16 @@ def _answers(opened: Session) -> dict[str, Any]:
 
 
 def _kv(opened: Session) -> dict[str, Any]:
-    from engine.backends import open_store
+    from store.kv_index import KvIndex
 
-    settings = opened.settings.kv
-    found = open_store(opened.home, opened.ledger, settings).stats()
+    settings, index = opened.settings.kv, KvIndex(opened.ledger)
+    held, hits, fetched = index.totals(), index.counted("hit"), index.counted("fetched")
     return {
-        "reuse": settings.reuse, "nodes": found.nodes, "bytes": found.bytes, "budget": settings.bytes,
-        "other_bytes": opened.home.other_cache_bytes(), "written_today": found.written_today,
-        "daily_budget": settings.daily_bytes, "hits": found.hits.count, "tokens": found.hits.tokens,
-        "saved_s": round(float(found.hits.seconds), 3), "fetched_tokens": found.fetched.tokens,
-        "fetched_bytes": found.fetched.bytes, "fetched_saved_s": round(float(found.fetched.seconds), 3),
+        "reuse": settings.reuse, "nodes": held.count, "bytes": held.bytes, "budget": settings.bytes,
+        "other_bytes": opened.home.other_cache_bytes(), "written_today": index.written(time.time()),
+        "daily_budget": settings.daily_bytes, "hits": hits.count, "tokens": hits.tokens,
+        "saved_s": round(float(hits.seconds), 3), "fetched_tokens": fetched.tokens,
+        "fetched_bytes": fetched.bytes, "fetched_saved_s": round(float(fetched.seconds), 3),
     }  # fmt: skip
 
 

@@ -9,7 +9,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -29,7 +28,7 @@ from store.kv_files import (
     verify,
     write,
 )
-from store.kv_index import LACKING, CountTotal, KvFolder, Match, best_partial, path_keys, unlink
+from store.kv_index import LACKING, KvFolder, Match, best_partial, path_keys, unlink
 from store.types import replace
 
 Score = Callable[[Node, float], float]  # of a node, now (seconds since the epoch)
@@ -72,17 +71,6 @@ def _ranked(node: Node, score: Score, now: float) -> tuple[float, float, Key]:
 
 
 _SLACK = 16 << 10  # for a file to be written, and once more: the growth of the folder itself
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """Size and hits of the cache."""
-
-    nodes: int
-    bytes: int
-    hits: CountTotal
-    fetched: CountTotal
-    written_today: int
 
 
 _ADAPTERS = "kv.adapters"  # a small value of the ledger: the digest of the adapter of each root that has one
@@ -195,12 +183,6 @@ class KvStore:
         """Clean up after processes that died, and evict down to the budget; returns the bytes stored."""
         self.folder.collect()
         return self.shrink(self.budget)
-
-    def stats(self) -> Stats:
-        """Return size and hits of the cache."""
-        index, held = self.index, self.index.totals()
-        counted = (index.counted("hit"), index.counted("fetched"))
-        return Stats(held.count, held.bytes, *counted, index.written(self._now()))
 
     def free(self, evicting: int = 0) -> int:
         """Return the bytes that a node may have now without evicting others, or evicting at most `evicting` bytes."""

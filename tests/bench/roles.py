@@ -101,7 +101,7 @@ def first_token(model: Mlx, folder: Path, before: Sequence[Ids], last: Ids) -> t
             cache = read(reader, before, Trace())
             next(model.decode(cache.cache, last, 1))
         cache.keep()
-        return taken[0], store.stats().bytes
+        return taken[0], store.index.totals().bytes
 
 
 @contextmanager

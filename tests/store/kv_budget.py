@@ -36,7 +36,7 @@ def watch(home: Path, writers: int, times: int) -> Seen:
     codes = [process.returncode for process in processes]
     for process in processes:
         process.communicate()
-    written = kept.store.stats().written_today
+    written = kept.store.index.written()
     kept.close()
     assert codes == [0] * writers
     return Seen(most, samples, written)

@@ -155,8 +155,8 @@ def test_a_smaller_budget_applies_when_the_store_is_opened(open_kept: Open) -> N
 def test_stats_count_what_is_there(open_kept: Open) -> None:
     kept = open_kept()
     sizes = [node.bytes for node in (keep(kept, A), keep(kept, A, B)) if node]
-    stats = kept.store.stats()
-    assert (stats.nodes, stats.bytes, stats.written_today) == (2, sum(sizes), sum(sizes))
+    index, held = kept.store.index, kept.store.index.totals()
+    assert (held.count, held.bytes, index.written(kept.clock())) == (2, sum(sizes), sum(sizes))
 
 
 # Two at once: each a connection of its own, as two processes have.

@@ -70,8 +70,8 @@ def test_a_kept_node_says_what_it_is(kept: Kept) -> None:
 def test_keeping_a_node_again_writes_nothing(kept: Kept) -> None:
     first = kept.keep(A)
     kept.clock.at += 9
-    written = kept.store.stats().written_today
-    assert (kept.keep(A), kept.store.stats().written_today) == (first, written)
+    written = kept.store.index.written()
+    assert (kept.keep(A), kept.store.index.written()) == (first, written)
 
 
 def test_a_node_without_its_parent_is_not_kept(kept: Kept) -> None:
@@ -85,10 +85,10 @@ def test_a_node_without_its_parent_is_not_kept(kept: Kept) -> None:
 def test_uses_count_when_they_are_reported_and_not_before(kept: Kept) -> None:
     kept.keep(A)
     match = kept.store.match(ROOT, [A])
-    before = kept.store.stats().hits
+    before = kept.store.index.counted("hit")
     kept.store.record_use(match, 1.5)
     found = kept.store.match(ROOT, [A]).nodes[0]
-    hits = kept.store.stats().hits
+    hits = kept.store.index.counted("hit")
     assert (before, found.uses, hits.tokens, hits.seconds) == (CountTotal(), 1, 6, 1.5)
 
 
@@ -96,8 +96,7 @@ def test_parts_are_counted_as_hits(kept: Kept) -> None:
     kept.keep(A)
     match = kept.store.match(ROOT, [(1, 2, 3, 4, 9, 9)])
     kept.store.record_use(match, 0.5)
-    stats = kept.store.stats()
-    assert (stats.hits.tokens, kept.store.match(ROOT, [A]).nodes[0].uses) == (4, 1)
+    assert (kept.store.index.counted("hit").tokens, kept.store.match(ROOT, [A]).nodes[0].uses) == (4, 1)
 
 
 def test_of_a_match_loaded_from_the_back_what_was_read_counts(kept: Kept) -> None:
@@ -105,12 +104,12 @@ def test_of_a_match_loaded_from_the_back_what_was_read_counts(kept: Kept) -> Non
     kept.keep(A, B)
     match = kept.store.match(ROOT, [A, B])
     kept.store.record_use(match, 0.5, loaded=5)
-    assert kept.store.stats().hits.tokens == 5
+    assert kept.store.index.counted("hit").tokens == 5
 
 
 def test_a_match_of_nothing_is_no_hit(kept: Kept) -> None:
     kept.store.record_use(kept.store.match(ROOT, [A]), 0.0)
-    assert kept.store.stats().hits == CountTotal()
+    assert kept.store.index.counted("hit") == CountTotal()
 
 
 def test_forgetting_a_node_takes_its_descendants_and_their_files(kept: Kept) -> None:

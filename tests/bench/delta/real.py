@@ -160,7 +160,7 @@ class Way:
             keep(kept, asked.segments, self._timed(read, asked))
         shared, tokens = not model.kv_adapter, sum(map(len, asked.segments))
         extra = self.cost.first_token(asked.segments, read.reused, shared=shared) if self.cost else 0.0
-        size = self.store.stats().bytes if self.store else 0
+        size = self.store.index.totals().bytes if self.store else 0
         return Served(self.name, taken[0].wall + extra, taken[0].processor + extra, sum(read.reused), tokens, size)
 
     def _timed(self, read: Prefilled, asked: Asked) -> Prefilled:

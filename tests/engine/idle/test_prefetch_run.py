@@ -80,7 +80,7 @@ def handler(model: Mlx, box: Box, segments: Sequence[WantedSegment] = SEGMENTS) 
 def test_segments_are_stored_and_cached_the_next_time(model: Mlx, box: Box) -> None:
     done = run(model, box)
     assert states(done) == ["done"] * 3
-    assert sum(one.spent.bytes for one in done) == box.store.stats().bytes > 0
+    assert sum(one.spent.bytes for one in done) == box.store.index.totals().bytes > 0
     assert all(is_cached(KvBinding(box.store, ROOT, model), one.path) for one in SEGMENTS)
     assert states(run(model, box)) == ["cached"] * 3
 
@@ -98,8 +98,7 @@ def test_prefetched_segments_give_the_same_logits_as_a_cold_prefill(model: Mlx, 
 
 def test_prefetching_counts_no_use_and_no_hit(model: Mlx, box: Box) -> None:
     run(model, box)
-    stats = box.store.stats()
-    assert stats.hits == CountTotal()
+    assert box.store.index.counted("hit") == CountTotal()
     assert box.ledger.rows.execute("SELECT DISTINCT uses FROM kv_nodes").fetchall() == [(0,)]
 
 

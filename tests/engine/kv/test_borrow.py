@@ -138,8 +138,8 @@ def test_what_the_desktop_has_prefilled_is_fetched_and_stored(laptop: Box, deskt
     assert sorted(path.read_bytes()[-1000:] for path in laptop.files()) == sorted(
         path.read_bytes()[-1000:] for path in desktop.box.files()
     )
-    stats = laptop.store.stats()
-    assert (stats.nodes, stats.fetched.tokens) == (4, sum(LENGTHS))
+    index = laptop.store.index
+    assert (index.totals().count, index.counted("fetched").tokens) == (4, sum(LENGTHS))
     read, note = asked(laptop, desktop)
     assert (read.reused, note) == (LENGTHS, "nothing there")  # nothing is left to be asked for
 
