@@ -49,10 +49,8 @@ def decode_text(data: bytes, declared: str = "") -> str:
     # Text in a Latin charset is hardly ever valid UTF-8 by chance, and Latin codecs accept any bytes: try UTF-8 first.
     order = ("utf-8", codec) if codec.startswith("cp125") else (codec, "utf-8")
     for name in order:
-        try:
+        with suppress(UnicodeError, LookupError):
             return data.decode(name)
-        except (UnicodeError, LookupError):
-            continue
     return data.decode(_guess(data), "replace") if b"\0" not in data or not codec else data.decode(codec, "replace")
 
 

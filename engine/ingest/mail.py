@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import parsedate_tz
 from hashlib import blake2b
@@ -115,14 +116,11 @@ def parse_date(value: str) -> datetime | None:
     value = value[:200] if _STANDARD.match(value) else _COMMENT.sub(" ", value[:200])
     if value and not _STANDARD.match(value) and (found := date_in_header(value, None, UTC)) and found.year in YEARS:
         return found
-    try:
-        parts = parsedate_tz(value)
-        if parts is None or parts[0] not in YEARS:
-            return None
-        zone = (parts[9] or 0) if abs(parts[9] or 0) < 86_400 else 0
-        return datetime(*parts[:5], min(parts[5], 59), tzinfo=timezone(timedelta(seconds=zone)))
-    except (ValueError, TypeError, IndexError, OverflowError):  # raised by the standard parser on hostile text
-        return None
+    with suppress(ValueError, TypeError, IndexError, OverflowError):  # raised by the standard parser on hostile text
+        if (parts := parsedate_tz(value)) and parts[0] in YEARS:
+            zone = (parts[9] or 0) if abs(parts[9] or 0) < 86_400 else 0
+            return datetime(*parts[:5], min(parts[5], 59), tzinfo=timezone(timedelta(seconds=zone)))
+    return None
 
 
 def _on_its_clock(moment: datetime, value: str) -> datetime:
@@ -295,7 +293,7 @@ def _shared_id(envelope: Envelope, own: str) -> str:
         envelope.sent.astimezone(UTC).isoformat() if envelope.sent else "",
         *envelope.people,
         LIST_TAG.sub("", envelope.document.title).strip(),
-        (_QUOTED_FROM.sub("From ", own) if ">From " in own else own).rstrip(),
+        _QUOTED_FROM.sub("From ", own).rstrip(),
     )
     return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
