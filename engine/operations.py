@@ -348,7 +348,8 @@ def ingest_run(opened: Session, *, prune: bool, restore: bool = False, settled: 
     states, reads = frozenset(chosen.leave_out.split()), chosen.attachments == "read"
     limits = ParseLimits(file_bytes=chosen.file_bytes, leave_out=states, attachments=reads)
     guard = Guard(experiment.gone_share, experiment.gone_count, prune)
-    return Ingest(opened.ledger, opened.knowledge, limits, guard, settled, restore=restore)
+    aside = (opened.home.data, opened.home.cache)
+    return Ingest(opened.ledger, opened.knowledge, limits, guard, settled, restore=restore, aside=aside)
 
 
 def finish_forgetting(opened: Session, on_progress: OnProgress) -> None:

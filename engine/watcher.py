@@ -4,13 +4,11 @@ No job is queued: that process plans from the stored state, so nothing is lost w
 """
 
 import gc
-import os
 import sqlite3
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -205,17 +203,12 @@ class Watcher:
         known = {root.path: root for root in opened.catalogue.roots()}
         root = (self._roots | known | self._unread)[due.path]
         roots, missing = ([root], []) if Path(due.path).exists() else ([], [root])
-        settled = None if due.every else partial(self._settled, [opened.home.data, opened.home.cache])
+        settled = None if due.every else self._settled
         with self._listener.progress() as tick:
             return operations.ingest(opened, roots, missing, prune=False, on_progress=tick, settled=settled)[0]
 
-    def _settled(self, ours: Sequence[Path], path: bytes, state: "FileState") -> bool:
-        """Return whether a file was not written to recently, or has a time in the future by another machine's clock.
-
-        Files of pkb itself always count as settled.
-        """
-        if any(path.startswith(os.fsencode(folder) + b"/") for folder in ours):
-            return True
+    def _settled(self, _path: bytes, state: "FileState") -> bool:
+        """Return whether a file was not written to recently, or has a time in the future by another machine's clock."""
         return not 0 <= time.time() - state.mtime_ns / 1e9 < self._pace.quiet / 2
 
     def _embed(self) -> None:

@@ -262,7 +262,7 @@ class Ingest:
     """Brings the store up to date, root by root; the caller holds the writer lock.
 
     With `settled`, files that are still being written are left for the next run. With `restore`, forgotten documents
-    are indexed again.
+    are indexed again. Folders of pkb itself, `aside`, are left out of those around them.
     """
 
     def __init__(
@@ -274,9 +274,10 @@ class Ingest:
         settled: Settled | None = None,
         *,
         restore: bool = False,
+        aside: Sequence[Path] = (),
     ) -> None:
         self._ledger, self._knowledge, self._limits, self._guard = ledger, knowledge, limits, guard
-        self._settled, self._restore = settled, restore
+        self._settled, self._restore, self._aside = settled, restore, aside
         self._catalogue, self._tombstones = Catalog(ledger), Tombstones(ledger)
         self._began = 0  # the last scan, in nanoseconds since the epoch
         self._files = 0  # to read, in the roots so far
@@ -316,7 +317,12 @@ class Ingest:
             with self._ledger.transaction():
                 self._catalogue.mark_below_changed(root.path)
         self._began = time.time_ns()
-        found = scan.find_changes(os.fsencode(root.path), self._catalogue.files(root.path), ignorable)
+        ours = [folder for folder in self._aside if not Path(root.path).is_relative_to(folder)]
+
+        def is_ignored(path: Path) -> bool:
+            return ignorable(path) or any(map(path.is_relative_to, ours))
+
+        found = scan.find_changes(os.fsencode(root.path), self._catalogue.files(root.path), is_ignored)
         if self._settled:  # a new file may be a removed one renamed: while one is written, nothing is removed
             unsettled = [path for path, state in (found.new | found.changed).items() if not self._settled(path, state)]
             for path in unsettled:

@@ -251,3 +251,13 @@ def test_a_root_may_be_named_by_a_link(box: Box) -> None:
     (box.folder / "link").symlink_to(box.mail)
     box.ingest(box.folder / "link")
     assert box.texts() == ["red"]
+
+
+def test_folders_of_pkb_itself_are_left_out_of_those_around_them(box: Box, parsed: list[str]) -> None:
+    mail(box.mail / "a", "red")
+    mail(box.mail / "own" / "b", "blue")
+    for root in (box.mail, box.mail / "own"):
+        run = Ingest(box.opened.ledger, box.opened.knowledge, ParseLimits(), Guard(0.2, 50), aside=[box.mail / "own"])
+        assert list(run.run(SourceRoot(str(root), "mail", None)))
+        assert (run.summary.files, run.summary.new) == (1, 1)
+    assert parsed == ["a", "b"]
