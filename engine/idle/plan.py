@@ -68,7 +68,7 @@ class IdlePlanner:
     """Makes the handlers of one idle run; `reader` is the model once it is loaded."""
 
     session: Session
-    may_predict: Callable[[], bool]
+    may_predict: bool
     is_over: Callable[[], bool]  # true once the run must end
     reader: "PromptReader | None" = field(default=None, init=False)
 
@@ -109,9 +109,7 @@ class IdlePlanner:
         planned = dict[str, predict.View]()
 
         def plan() -> list[Job]:
-            if not self.may_predict():
-                return []
-            planned.update((view.name, view) for view in self._views())
+            planned.update((view.name, view) for view in (self._views() if self.may_predict else ()))
             return predict.plan_predictions(self._reasker, planned.values())
 
         def run(job: Job) -> Outcome:

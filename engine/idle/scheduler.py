@@ -361,11 +361,8 @@ def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on
     def is_over() -> bool:
         return time.monotonic() > request.began + request.seconds
 
-    def may_predict() -> bool:
-        return request.force or is_quiet(session)
-
     why_stop: Callable[[], str | None] = (lambda: None) if request.force else partial(why_wait, session, Machine())
-    planner = IdlePlanner(session, may_predict, is_over)
+    planner = IdlePlanner(session, request.force or is_quiet(session), is_over)
     if request.dry_run:
         planned = (job for handler in planner.handlers().values() for job in handler.plan())
         report.results = [JobResult(job, "planned") for job in planned]

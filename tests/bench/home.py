@@ -211,7 +211,7 @@ def opened(
     session.now = NOW
     session.__dict__["models"] = MeteredResident(session.home.locks)
     prepare(session)
-    planner = IdlePlanner(session, lambda: True, _never)
+    planner = IdlePlanner(session, True, _never)
     try:
         if session.model:
             planner.load()

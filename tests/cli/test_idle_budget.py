@@ -49,7 +49,7 @@ def after(steps: int) -> Callable[[], bool]:
 
 def populate(session: Session, is_over: Callable[[], bool]) -> list[str]:
     """Precompute predicted questions until the run is over; return the states of the jobs."""
-    planner = IdlePlanner(session, lambda: True, is_over)
+    planner = IdlePlanner(session, True, is_over)
     began, ledger = time.monotonic(), session.ledger
     about = (lambda: None, session.now.timestamp(), began + 1e6, 9)
     runner = JobRunner(ledger, time.monotonic, *about)
@@ -85,7 +85,7 @@ def test_predicting_from_templates_ends_at_the_first_chunk_or_look_up_after_the_
         next(calls)
         return over()
 
-    planner = IdlePlanner(session, lambda: True, is_over)
+    planner = IdlePlanner(session, True, is_over)
     handler = planner.handlers()["predict"]
     (job,) = handler.plan()
     with closing(session.ledger), pytest.raises(OutOfTime):

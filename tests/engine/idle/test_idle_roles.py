@@ -46,7 +46,7 @@ def done(planner: IdlePlanner, kind: Kind) -> list[str]:
 
 @pytest.mark.slow
 def test_predictions_read_each_chunk_once(session: Session) -> None:
-    planner = IdlePlanner(session, lambda: True, lambda: False)
+    planner = IdlePlanner(session, True, lambda: False)
     index = kept(planner.load()).store.index
     assert index.totals().count == 0
     assert done(planner, "predict")[-1:] == ["done"]
@@ -56,7 +56,7 @@ def test_predictions_read_each_chunk_once(session: Session) -> None:
 
 @pytest.mark.slow
 def test_a_question_loads_the_message_that_idle_predicted_from(session: Session) -> None:
-    planner = IdlePlanner(session, lambda: True, lambda: False)
+    planner = IdlePlanner(session, True, lambda: False)
     assert done(planner, "predict")[-1:] == ["done"]
     question = "Who brings the green folders?"
     tokens = ask(session, question).reply.tokens
