@@ -110,10 +110,15 @@ class Eraser:
     def erase(
         self, documents: Sequence[str], names: Iterable[str], questions: Sequence[str], now: float, on_step: OnStep
     ) -> Erased:
-        """Forget documents, recognised by names when their files are read again, and questions as they are kept."""
+        """Forget documents, recognised by names when their files are read again, and questions as they are kept.
+
+        Without a question, the tables are rewritten even where no document is named: for what was removed before.
+        """
         before = self._counts()
         with self._ledger.transaction():
-            self._write_down({*self._pending(), *documents})
+            todo, _ = self._pending()
+            tables = bool(documents or not questions) or is_unfinished(self._ledger)
+            self._write_down({*todo, *documents}, tables=tables)
             Tombstones(self._ledger).add(names, now)
             sql = "INSERT OR REPLACE INTO forgotten SELECT name, ? FROM former_names WHERE document = ?"
             self._ledger.rows.executemany(sql, [(now, document) for document in documents])
@@ -124,36 +129,37 @@ class Eraser:
     def finish(self, now: float, on_step: OnStep, before: dict[str, int] | None = None) -> Erased:
         """Do all of an unfinished run (again); `before` counts what there was."""
         before = before or self._counts()
-        documents = self._pending()
+        documents, has_tables = self._pending()
         self._knowledge.recover()
         for number, some in enumerate(batches(documents, _AT_ONCE)):
             on_step("remove", number * _AT_ONCE, len(documents))
             self._remove(some, now)
         with self._ledger.transaction():
-            self._write_down(())  # what is examined must not hold the ids itself
+            self._write_down((), tables=has_tables)  # what is examined must not hold the ids itself
             self._ledger.set(EPOCH, str((self._ledger.count(EPOCH) | 1) + 1))
         kept = {self._home.data / f"{self._home.ledger.name}{end}" for end in ("", "-wal", "-shm")}
         for path in {*self._home.data.glob("ledger.*")} - kept:  # copies that repairs left
             path.unlink(missing_ok=True)
         shutil.rmtree(self._home.opened, ignore_errors=True)
-        left = self._rewrite(on_step) + _shrink(self._ledger)
+        left = self._rewrite(on_step) if has_tables else []
+        left += _shrink(self._ledger)
         on_step("examine", 0, None)
         left += self._remains(documents)
         with self._ledger.transaction():
             if left:  # the next run must look for them again
-                self._write_down(documents)
+                self._write_down(documents, tables=has_tables)
             else:
                 self._ledger.rows.execute("DELETE FROM meta WHERE name = ?", (_PENDING,))
         counted = {name: max(0, before[name] - after) for name, after in self._counts().items()}
         return Erased(**counted, files=sum(1 for _ in _files(self._home)), left=tuple(left))
 
-    def _pending(self) -> list[str]:
-        """Return the documents that a run has still to remove."""
-        found: list[str] = json.loads(self._ledger.get(_PENDING) or '{"documents": []}')["documents"]
-        return found
+    def _pending(self) -> tuple[list[str], bool]:
+        """Return the documents that a run has still to remove, and whether it rewrites the tables."""
+        found = json.loads(self._ledger.get(_PENDING) or '{"documents": [], "tables": false}')
+        return found["documents"], found["tables"]
 
-    def _write_down(self, documents: Collection[str]) -> None:
-        self._ledger.set(_PENDING, json.dumps({"documents": sorted(documents)}))
+    def _write_down(self, documents: Collection[str], *, tables: bool) -> None:
+        self._ledger.set(_PENDING, json.dumps({"documents": sorted(documents), "tables": tables}))
 
     def _remove(self, documents: Sequence[str], now: float) -> None:
         """Remove documents from the index, with all that was made from them and the questions that retrieved them."""
