@@ -533,7 +533,7 @@ class FusedIndex(MappedIndex):
 
     fuse = Fuse(0)
 
-    def _put(self, shard: Shard) -> StoredShard:
+    def _put(self, shard: Shard) -> tuple[Shard, StoredShard]:
         self.fuse.tick()
         found = super()._put(shard)
         self.fuse.tick()
@@ -564,7 +564,7 @@ def test_an_update_killed_at_any_step_leaves_a_valid_index(three: Opened, open_h
 class FullIndex(MappedIndex):
     """Finds the disk full."""
 
-    def _put(self, shard: Shard) -> StoredShard:
+    def _put(self, shard: Shard) -> tuple[Shard, StoredShard]:
         raise OSError(ENOSPC, "")
 
 
