@@ -10,14 +10,14 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from hashlib import blake2b
 from io import BufferedReader, BytesIO, FileIO, RawIOBase
 from itertools import chain, pairwise
 from pathlib import Path, PurePath
-from typing import IO, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import Struct
 
@@ -30,6 +30,9 @@ from engine.ingest.quotes import IN_NEW_MAIL
 from engine.ingest.types import ParseLimits, T, UnreadableItem, content_id, doubts, isolate, item_or_bug
 from store.catalog import BUG
 from store.types import Document, FilePart, FileText, ParsedItem, replace
+
+if TYPE_CHECKING:
+    from engine.ingest.office import OfficeFiles
 
 _ONE_MESSAGE = re.compile(r"\A\d|\.(?:eml|txt)\Z", re.IGNORECASE)  # programs count the names of such files
 UNKNOWN = "not mail or a transcript"
@@ -211,10 +214,15 @@ def _as_document(name: str, raw: bytes, limits: ParseLimits) -> ParsedItem:
 @contextmanager
 def with_attachments(limits: ParseLimits) -> Iterator[ParseLimits]:
     """Have files of office programs read, if they are to be, by a process that ends with the block."""
-    from engine.ingest.office import OfficeFiles
+    with ExitStack() as stack:
 
-    with closing(OfficeFiles()) as office:
-        reading = {"text_of": office.text_of, "members": partial(_attached_members, limits)}
+        @cache
+        def office() -> "OfficeFiles":
+            from engine.ingest.office import OfficeFiles  # most folders have no such file
+
+            return stack.enter_context(closing(OfficeFiles()))
+
+        reading = {"text_of": lambda data: office().text_of(data), "members": partial(_attached_members, limits)}
         yield replace(limits, **reading) if limits.attachments else limits
 
 
