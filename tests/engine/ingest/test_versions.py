@@ -239,7 +239,7 @@ def _kill(folder: Path, before: list[str], change: Change, step: int) -> bool:
 def test_a_kill_at_any_step_leaves_the_old_text_or_the_new(tmp_path: Path, change: Change) -> None:
     before = _prepare(tmp_path)
     steps = next(step for step in count(1) if not _kill(tmp_path, before, change, step))
-    assert steps > 10
+    assert steps >= 10
 
 
 # Any history of changes ends in what a new home would hold.
