@@ -246,10 +246,10 @@ class Identity(Struct, frozen=True):
     inode: int
 
 
-def identity(path: Path) -> Identity | None:
+def identity(path: Path | str) -> Identity | None:
     """Return a file's identity; None if there is no regular file."""
     try:
-        return _identity(path.lstat())
+        return _identity(os.lstat(path))
     except OSError:
         return None
 

@@ -24,6 +24,8 @@ from store.home import replacing
 from store.types import Chunk, Hit, Kind, PersonFilter, Role, Row, Scope, Vectors, fold, in_own_zone, replace
 
 Arrays = Mapping[str, NDArray[Any]]
+Found = tuple[NDArray[np.int64], NDArray[Any]]  # chunks, in order, and the score of each
+_FAR = 1 << 15  # more signs than a vector has
 K1, B = 1.2, 0.75  # of BM25 for candidates, as in LanceDB
 ROW = (
     "id", "document", "position", "header", "text", "words", "first", "last", "role", "written", "author", "origin",
@@ -31,13 +33,12 @@ ROW = (
 )  # fmt: skip
 _OWN = (*ROW[:5], *ROW[6:12], "words")  # what a chunk has of its own; its words come last
 _SEPARATOR = b"\xff"  # no UTF-8 has it
-FORMAT = 7  # another number for other arrays: files of an earlier one are built again
+FORMAT = 8  # another number for other arrays: files of an earlier one are built again
 _MAGIC = b"pkb index %d\n" % FORMAT
 _ALIGN = 64
 _UNDATED = np.iinfo(np.int32).min
 _INTERNED = ("sender", "recipients", "collections", "about")
 _PLAIN = ("id", "document", "position", "length", "day", "embedded")  # a number for each chunk
-_LEAST = float(np.finfo(np.float64).tiny)  # score by words; a word has to be there
 
 
 def digest(text: str) -> int:
@@ -71,6 +72,7 @@ def arrays_of(rows: Sequence[Row], vectors: Mapping[str, Vectors]) -> Arrays:
         "day": np.array([one.toordinal() if one else _UNDATED for one in days], np.int32),
         "embedded": np.array([row["id"] in vectors for row in rows], np.bool_),
         "vectors": matrix,
+        "signs": _signs(matrix),
         **_blob("hits", [_compressed(row[name] for name in _OWN) for row in rows]),
         **_postings([row["words"] for row in rows]),
     }
@@ -94,6 +96,7 @@ def joined(parts: Sequence[tuple[Arrays, NDArray[np.bool_]]]) -> Arrays:
     vectors = (arrays["vectors"][keep] for arrays, keep in parts)
     filled = [one if one.shape[1] else np.zeros((len(one), width), np.float32) for one in vectors]
     found["vectors"] = np.concatenate(filled)[order]
+    found["signs"] = _signs(found["vectors"])
     texts = [text for arrays, keep in parts for text in _texts(arrays, "hits", np.flatnonzero(keep))]
     found |= _blob("hits", [texts[i] for i in order])
     for name in _INTERNED:
@@ -104,6 +107,12 @@ def joined(parts: Sequence[tuple[Arrays, NDArray[np.bool_]]]) -> Arrays:
             numbers.append(np.array([known.setdefault(value, len(known)) for value in values], np.int64)[own])
         found |= {name: _narrow(np.concatenate(numbers)[order]), **_blob(f"{name}_values", list(known))}
     return found | _joined_postings(parts, place)
+
+
+def _signs(vectors: Vectors) -> NDArray[np.uint64]:
+    """Return a bit for each component above 0, 64 in a number, a row for each number of all vectors."""
+    packed = np.packbits(vectors > 0, axis=1)
+    return np.ascontiguousarray(np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8))).view(np.uint64).T)
 
 
 def _joined_postings(
@@ -262,18 +271,21 @@ class Shard:
         fresh = held[np.isin(held, np.array(documents, np.uint64))].tolist()
         return Shard(self.arrays, sorted({*self.dead, *fresh})) if fresh else self
 
-    def score_words(self, query: Query) -> NDArray[np.float64]:
-        """Return each chunk's BM25 score, 0 where it has none of the words."""
+    def score_words(self, query: Query, inside: NDArray[np.bool_]) -> Found:
+        """Return those of the chunks that have any of the words, with their BM25 scores."""
         lengths = self.arrays["length"].astype(np.float64)
         total, norms = np.zeros(self.size), K1 * (1.0 - B + B * lengths / max(1.0, query.mean_words))
         for word, held in self._held([*query.weights]):
             chunks = self.arrays["chunks"][held].astype(np.intp)
             counts = self.arrays["counts"][held].astype(np.float64)
             total[chunks] += query.weights[word] * ((K1 + 1.0) * counts / (counts + norms.take(chunks)))
-        return total
+        found = np.flatnonzero((total > 0) & inside)
+        return found, total[found]
 
     def frequencies(self, words: Sequence[str]) -> dict[str, int]:
         """Return how many of the chunks that count have each word; unknown words are left out."""
+        if not self.dead:
+            return {word: held.stop - held.start for word, held in self._held(words)}
         return {word: int(np.count_nonzero(self.live[self.arrays["chunks"][held]])) for word, held in self._held(words)}
 
     def _held(self, words: Sequence[str]) -> Iterator[tuple[str, slice]]:
@@ -376,23 +388,32 @@ def _is_named(shown: str, wanted: str) -> bool:
     return PersonFilter.of(wanted).accepts(shown)
 
 
-def best(
-    shards: Sequence[Shard],
-    scores: Sequence[NDArray[Any]],
-    inside: Sequence[NDArray[np.bool_]],
-    limit: int,
-    least: float = _LEAST,
-) -> list[tuple[int, int]]:
-    """Return the `limit` best chunks inside, none below `least`, best first, each with its shard's number before it.
+def nearest(shards: Sequence[Shard], vector: Vectors, inside: Sequence[NDArray[np.bool_]], most: int) -> list[Found]:
+    """Return the cosines of the chunks inside with a unit vector.
+
+    Of more than `most`, those alone with the fewest components of another sign, and all that have as few.
+    """
+    far, signs = list[NDArray[np.uint16]](), _signs(vector[None])
+    for one, use in zip(shards, inside, strict=True):
+        far.append(np.where(use, np.uint16(0), np.uint16(_FAR)))
+        for column, own in zip(one.arrays["signs"], signs, strict=True):
+            far[-1] += np.bitwise_count(column ^ own)
+    counted = np.cumsum(np.bincount(np.concatenate(far))[:_FAR])
+    last = min(int(np.searchsorted(counted, most)), _FAR - 1)
+    near = [np.flatnonzero(np.less_equal(each, last)) for each in far]
+    return [(own, one.arrays["vectors"][own] @ vector) for one, own in zip(shards, near, strict=True)]
+
+
+def best(shards: Sequence[Shard], found: Sequence[Found], limit: int) -> list[tuple[int, int]]:
+    """Return the `limit` best of the chunks found in each shard, best first, each with its shard's number before it.
 
     Equal ones come by document, in order.
     """
-    held = [np.where(use, score, -np.inf) for score, use in zip(scores, inside, strict=True)]
-    every = np.concatenate(held)
+    every = np.concatenate([scores for _, scores in found])
     nth = len(every) - limit
-    floor = max(float(np.partition(every, nth)[nth]), least) if nth > 0 else least
-    chosen = [np.flatnonzero(values >= floor) for values in held]
-    values = np.concatenate([score[chunks] for score, chunks in zip(scores, chosen, strict=True)])
+    floor = np.partition(every, nth)[nth] if nth > 0 else -np.inf
+    chosen = [chunks[scores >= floor] for chunks, scores in found]
+    values = every[every >= floor]
     owner, chunks = np.repeat(np.arange(len(shards)), [*map(len, chosen)]), np.concatenate(chosen)
     documents = np.concatenate([one.arrays["document"][own] for one, own in zip(shards, chosen, strict=True)])
     positions = np.concatenate([one.arrays["position"][own] for one, own in zip(shards, chosen, strict=True)])

@@ -38,7 +38,7 @@ MORE_PEOPLE = (
 )  # fmt: skip
 COLLECTIONS = (("Mail",), ("Work",), ("Mail", "Work"))
 DAYS = (date(2024, 5, 3), date(2024, 5, 4), date(2024, 6, 1))
-SMALL = IndexLimits(shard=4, small=2)
+SMALL = IndexLimits(shard=4, small=2, large=8)
 EMBEDDER = HashEmbedder()
 QUICK = (Phase.explicit, Phase.reuse, Phase.generate)  # a home for each example: shrinking one takes long
 
@@ -233,7 +233,8 @@ def test_the_score_is_that_of_the_rows(opened: Opened) -> None:
     opened.keep(entry("a", "red red tea", "red"), entry("b", "red blue green", "tea"))
     query, only = opened.reader._query(["red", "tea"]), opened.mapped.view().shards
     assert len(only) == 1
-    scores, rows = only[0].score_words(query), [only[0].hit(place).chunk.id for place in range(4)]
+    found, scores = only[0].score_words(query, only[0].live)
+    rows = [only[0].hit(place).chunk.id for place in found]
     assert dict(zip(rows, scores.tolist(), strict=True)) == pytest.approx(
         dict(by_words(opened, ["red", "tea"], Scope())), abs=1e-6
     )

@@ -1,37 +1,52 @@
-"""The best chunks of several shards are those of a full sort."""
+"""The best chunks of several shards are those of a full sort, and the nearest are looked for by signs first."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.shards import Shard, best
+from store.shards import Shard, _signs, best, nearest
+from store.types import Vectors
+
+SIZES, SEEDS = st.lists(st.integers(1, 300), min_size=1, max_size=3), st.integers(0, 2**32 - 1)
 
 
-@given(
-    st.lists(st.integers(1, 300), min_size=1, max_size=3),
-    st.integers(0, 2**32 - 1),
-    st.integers(1, 30),
-    st.sampled_from((3, 50, 10**6)),
-    st.sampled_from((0.02, 0.4, 1.0)),
-    st.booleans(),
-)
-def test_the_best_are_those_of_a_full_sort(
-    sizes: list[int], seed: int, limit: int, values: int, share: float, negative: bool
-) -> None:
+@given(SIZES, SEEDS, st.integers(1, 30), st.sampled_from((3, 50, 10**6)), st.sampled_from((0.02, 0.4, 1.0)))
+def test_the_best_are_those_of_a_full_sort(sizes: list[int], seed: int, limit: int, values: int, share: float) -> None:
     random = np.random.default_rng(seed)
     shards = [
         Shard({"document": random.integers(0, 9, size).astype(np.uint64), "position": np.arange(size)})
         for size in sizes
     ]
-    scores = [random.integers(-negative * values, values, size).astype(np.float64) for size in sizes]
-    least = -10.0 * values if negative else 1e-9
-    inside = [random.random(size) < share for size in sizes]
+    chunks = [np.flatnonzero(random.random(size) < share) for size in sizes]
+    found = [(own, random.integers(-values, values, len(own)).astype(np.float64)) for own in chunks]
     every = [
-        (-float(score[chunk]), int(one.arrays["document"][chunk]), chunk, number)
-        for number, (one, score, use) in enumerate(zip(shards, scores, inside, strict=True))
-        for chunk in np.flatnonzero(use & (score > least)).tolist()
+        (-float(score), int(one.arrays["document"][chunk]), int(chunk), number)
+        for number, (one, (own, scores)) in enumerate(zip(shards, found, strict=True))
+        for chunk, score in zip(own, scores, strict=True)
     ]
-    found = best(shards, scores, inside, limit, least)
-    assert [(-float(scores[at][chunk]), int(shards[at].arrays["document"][chunk]), chunk) for at, chunk in found] == [
-        each[:3] for each in sorted(every)[:limit]
+    scores = [dict(zip(own.tolist(), values.tolist(), strict=True)) for own, values in found]
+    assert [
+        (-scores[at][chunk], int(shards[at].arrays["document"][chunk]), chunk)
+        for at, chunk in best(shards, found, limit)
+    ] == [each[:3] for each in sorted(every)[:limit]]
+
+
+@given(SIZES, SEEDS, st.sampled_from((8, 64, 72, 384)), st.integers(1, 400), st.sampled_from((0.02, 0.4, 1.0)))
+def test_cosines_are_computed_of_those_with_the_fewest_other_signs(
+    sizes: list[int], seed: int, width: int, most: int, share: float
+) -> None:
+    random = np.random.default_rng(seed)
+    matrices: list[Vectors] = [random.standard_normal((size, width)).astype(np.float32) for size in sizes]
+    shards = [
+        Shard({"document": np.zeros(len(one), np.uint64), "vectors": one, "signs": _signs(one)}) for one in matrices
     ]
+    vector = random.standard_normal(width).astype(np.float32)
+    inside = [random.random(size) < share for size in sizes]
+    others = [np.count_nonzero((one > 0) != (vector > 0), axis=1) for one in matrices]
+    every = np.sort(np.concatenate([each[use] for each, use in zip(others, inside, strict=True)]))
+    last = every[min(most, len(every)) - 1] if len(every) else -1
+    for (chunks, cosines), matrix, other, use in zip(
+        nearest(shards, vector, inside, most), matrices, others, inside, strict=True
+    ):
+        assert chunks.tolist() == np.flatnonzero(use & (other <= last)).tolist()
+        np.testing.assert_allclose(cosines, matrix[chunks] @ vector, rtol=1e-4, atol=1e-4)
