@@ -134,9 +134,7 @@ class Chunk(Struct, frozen=True):
         return "" if self.role in ("quote", "forward") else self.author
 
 
-_UNSPACED = re.compile(
-    r"([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff])"
-)  # scripts without spaces
+_UNSPACED = r"([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff])"  # scripts without spaces
 _PLAIN = re.compile(r"[^\W_]+")
 _UNSEEN = re.compile(r"[\xad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 FEW_WORDS = 8  # which many messages may share
@@ -147,7 +145,7 @@ def plain_words(text: str) -> list[str]:
     """Return the words of a text in order, whatever its case, marks and line breaks; of unspaced scripts, letters."""
     if text.isascii():
         return _PLAIN.findall(text.lower())
-    return _PLAIN.findall(_UNSPACED.sub(r" \1 ", unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).casefold()))
+    return _PLAIN.findall(re.sub(_UNSPACED, r" \1 ", unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).casefold()))
 
 
 def text_names(row: "Row", own: str) -> list[str]:
@@ -349,7 +347,7 @@ _DOMAIN = re.compile(r"@[^\s<>@]+")
 
 _UNSPACED_SIGN = r"\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"  # each sign is a word
 
-_WORD = re.compile(rf"[{_UNSPACED_SIGN}]|[^\W_{_UNSPACED_SIGN}]+")
+_WORD = rf"[{_UNSPACED_SIGN}]|[^\W_{_UNSPACED_SIGN}]+"  # compiled when it is used, since it takes 2 ms
 
 
 class PersonFilter(Struct, frozen=True):
@@ -367,8 +365,8 @@ class PersonFilter(Struct, frozen=True):
         if own := _OWN_ADDRESS.search(text):
             return cls(own[1], "", frozenset(), own[1])
         domain = text.removeprefix("@") if "." in text or text.startswith("@") else ""
-        needle = max(_WORD.findall(text), key=len, default="")
-        return cls("", domain, frozenset(_WORD.findall(_DOMAIN.sub(" ", text))), needle)
+        needle = max(re.findall(_WORD, text), key=len, default="")
+        return cls("", domain, frozenset(re.findall(_WORD, _DOMAIN.sub(" ", text))), needle)
 
     def accepts(self, shown: str) -> bool:
         """Return whether it is the person shown, folded."""
@@ -377,7 +375,7 @@ class PersonFilter(Struct, frozen=True):
             return own is not None and own[1] == self.address
         if self.domain and own and f".{own[2]}".endswith(f".{self.domain}"):
             return True
-        return bool(self.words) and self.words.issubset(_WORD.findall(_DOMAIN.sub(" ", shown)))
+        return bool(self.words) and self.words.issubset(re.findall(_WORD, _DOMAIN.sub(" ", shown)))
 
 
 def fold(text: str) -> str:
