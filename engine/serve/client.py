@@ -33,10 +33,14 @@ _POLL_S = 0.02
 
 def unknown_person(opened: Session, scope: Scope) -> str | None:
     """Return a notice that --from or --to fits nobody at all, where one does not."""
+    from store.catalog import senders_named
+
     for role, word in (("sender", "from"), ("recipient", "to")):
         name = getattr(scope, role)
+        if name is None or (role == "sender" and senders_named(opened.ledger, scope.collection, name)):
+            continue  # most are known without a table
         options = ListOptions(Scope(collection=scope.collection, **{role: name}), limit=0)
-        if name is not None and not call(opened, operations.list_documents, options).total:
+        if not call(opened, operations.list_documents, options).total:
             return f"no indexed message is {word} {name}; try: a name, an address or @domain"
     return None
 
