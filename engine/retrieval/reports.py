@@ -214,7 +214,7 @@ def _newcomers(reader: Reader, scope: Scope, first: date) -> Iterator[OpenSenten
         keys = _known_as(fold(hit.sender))
         if keys and known.isdisjoint(keys) and not is_mass_mail(hit.sender, hit.chunk.text):
             known.update(keys)
-            about = (Commitment("person", "unknown"), None, hit.sender, None, f"{hit.sender}: {hit.title}")
+            about = (Commitment("person", "unknown"), None, hit.sender, None, hit.sender)
             yield OpenSentence(WholeDocument((hit,)), hit, "", *about)
 
 

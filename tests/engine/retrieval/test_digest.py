@@ -48,7 +48,7 @@ def test_days_bring_dates_tasks_decisions_and_people_with_their_sources(pkb: Pkb
         "task": ["Please send me the key of the hall."],
         "done": ["I'll send you the list of tents."],
         "decision": ["We decided to rent the tent."],
-        "person": ["Eva Lind <eva@example.org>: Engineer"],
+        "person": ["Eva Lind <eva@example.org>"],
     }
     assert (found.items[0].due, found.title) == (date(2024, 7, 3), "Since Wednesday 12 June 2024")
     assert [one.source.title for one in found.items] == ["Engineer", "Engineer", "Re: Tent", "Call", "Engineer"]
