@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from engine.ask.question_features import plain
 from engine.text.question import FOREIGN_KINDS, QUESTION_KINDS, Question
-from engine.text.relative_dates import COMING, TimeConstraint, is_of_day
+from engine.text.relative_dates import COMING, TimeConstraint, is_of_day, resolve
 from engine.text.spans import Found, Kind, find, time_of
 from engine.text.time_sensitive import instruction_end, plain_words
 from engine.text.words import FUNCTION_WORDS, Span, words
@@ -134,7 +134,7 @@ _SOURCE, _WORDS, _NEAR, _OF_KIND, _CAPITAL, _OF_DAY, _ASIDE_LESS = 2.0, 2.0, 0.6
 
 
 def _read(question: Question, read: Passage, index: int, kind: Kind | None, when: TimeConstraint) -> list[Candidate]:
-    found, whole, asked = list[Candidate](), read.text, frozenset(question.words)
+    found, whole = list[Candidate](), read.text
     for place, span in enumerate(read.sentences()):
         span = replace(span, start=span.start + instruction_end(whole[span.start : span.end]))
         text, written = whole[span.start : span.end], read.hit_at(span.start).written
@@ -142,8 +142,10 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None, when
             continue
         if question.foreign and len(text) <= _GREETING and _CLOSING.match(text):
             continue
-        parts = ((one, words(text[one.start : one.end])) for one in (find(text, kind) if kind else ()))
-        spans = tuple(one for one, said in parts if not asked.issuperset(said))  # what only repeats it is no answer
+        parts = find(text, kind) if kind else []
+        spans = tuple(
+            one for one in parts if kind and _may_answer(text[one.start : one.end], question, written, kind, when)
+        )
         # In a mail anybody can write "Ann:" in front of a line, and what it quotes or forwards is not its sender's.
         author, label = read.author_at(span.start), span.speaker or ""
         if read.is_meeting:
@@ -161,6 +163,21 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None, when
         told = (when.told(text, day) | frozenset(words(label)), author or None, spans, day)
         found.append(Candidate(index, place, span, text, *told, begins=begins, written=written))
     return found
+
+
+def _may_answer(span: str, question: Question, written: datetime | None, kind: Kind, when: TimeConstraint) -> bool:
+    """Leave out what only repeats the question, and "last week" or "in March" gone by where it asks how things are."""
+    said = words(span)
+    if not said or set(said) <= set(question.words):
+        return False
+    if kind != "date" or written is None:
+        return True
+    if when.words and not is_of_day(question, written) and when.meets(span, written) is False:
+        return False
+    if not question.current or any(map(str.isdigit, span)):
+        return True
+    days = resolve(span, written)
+    return days is None or days.last >= written.date()
 
 
 def asks(text: str) -> bool:
