@@ -25,10 +25,10 @@ from urllib.parse import unquote_to_bytes
 
 import h11
 import uvicorn
-from anyio import from_thread
 from msgspec import Meta
 from msgspec.structs import asdict
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -113,15 +113,19 @@ async def _unknown(request: Request, found: Exception) -> Response:
     return json_response(error(said.get(status, "the request failed"), "invalid_request_error", status), status)
 
 
-def _answer(environ: Mapping[str, str], give: Callable[[Pkb, Params], Any], request: Request) -> Response:
-    """Answer a request by its body or the parameters in its address, with what `give` returns; runs in a thread."""
+async def _answer(environ: Mapping[str, str], give: Callable[[Pkb, Params], Any], request: Request) -> Response:
+    """Answer a request in a thread, by its body or the parameters in its address: with what `give` returns, if any."""
     if request.method == "POST":
-        given = completions.converted(decoded(from_thread.run(read_body, request)), Params)
+        given = completions.converted(decoded(await read_body(request)), Params)
     else:
         named = {name: value for name, value in request.query_params.items() if value}
         given = completions.converted(named, Params, strict=False)
-    with Pkb(server=True, environ=environ) as pkb:
-        return json_response({"schema": SCHEMA, **(give(pkb, given) or {})})
+
+    def answer() -> Response:
+        with Pkb(server=True, environ=environ) as pkb:
+            return json_response({"schema": SCHEMA, **(give(pkb, given) or {})})
+
+    return await run_in_threadpool(answer)
 
 
 def _search(pkb: Pkb, params: Params) -> Any:
