@@ -407,10 +407,21 @@ class KnownAddress:
 
 
 def put_provenance(ledger: Ledger, document: str, known: Provenance) -> None:
-    """Record a document's provenance, inside the caller's transaction; the former went with its row."""
+    """Record a document's provenance in place of the former, inside the caller's transaction."""
     listed = (json.dumps(msgspec.to_builtins(each)) for each in (known.warnings, known.people))
     row = (document, known.seen.astimezone(UTC).isoformat(), *listed)
-    ledger.rows.execute(f"INSERT OR REPLACE INTO provenance ({_COLUMNS}) VALUES (?, ?, ?, ?)", row)
+    ledger.rows.execute("DELETE FROM provenance WHERE document = ?", (document,))
+    ledger.rows.execute(f"INSERT INTO provenance ({_COLUMNS}) VALUES (?, ?, ?, ?)", row)
+
+
+_REMOVED = "FROM provenance WHERE document NOT IN (SELECT id FROM documents)"
+
+
+def prune_provenance(ledger: Ledger) -> None:
+    """Forget the provenance of documents that are not stored, those among them that a killed process left."""
+    if ledger.rows.execute(f"SELECT 1 {_REMOVED} LIMIT 1").fetchone():
+        with ledger.transaction():
+            ledger.rows.execute(f"DELETE {_REMOVED}")
 
 
 def recount_people(ledger: Ledger) -> None:
@@ -422,7 +433,7 @@ def recount_people(ledger: Ledger) -> None:
 
 
 def provenance_of(ledger: Ledger, documents: Sequence[str]) -> dict[str, Provenance]:
-    """Return the provenance of documents that are known."""
+    """Return the provenance of documents that are known; a removed one is known until `prune_provenance`."""
     found = dict[str, Provenance]()
     sql = f"SELECT {_COLUMNS} FROM intact_provenance WHERE document IN (SELECT value FROM json_each(?))"
     for document, seen, warnings, people in ledger.rows.execute(sql, (json.dumps(documents),)):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from store.answers import OF_REMOVED, drop_derived, mark_removed
-from store.catalog import Catalog, FormerNames
+from store.catalog import Catalog, FormerNames, prune_provenance
 from store.database import BUSY_MS, EPOCH, Ledger
 from store.documents import Knowledge, VectorStore
 from store.home import Home
@@ -181,6 +181,7 @@ class Eraser:
             FormerNames(self._ledger).remove(documents)
 
         self._knowledge.commit((), record, documents)
+        prune_provenance(self._ledger)
 
     def _rewrite(self, on_step: OnStep) -> list[str]:
         """Rewrite every file that may hold deleted text; returns the old files that are still there."""

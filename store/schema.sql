@@ -381,13 +381,8 @@ ALTER TABLE kv_nodes DROP COLUMN owner
 
 DROP TABLE kv_pins
 
--- Schema 31: attempts alone tell that a job was begun, and none is of the kind convert; provenance goes with its document
+-- Schema 31: attempts alone tell that a job was begun, and none is of the kind convert
 
 ALTER TABLE jobs DROP COLUMN state
 
 DELETE FROM jobs WHERE kind = 'convert'
-
-DELETE FROM provenance WHERE document NOT IN (SELECT id FROM documents)
-
-CREATE TRIGGER documents_provenance_delete AFTER DELETE ON documents BEGIN
-  DELETE FROM provenance WHERE document = old.id; END

@@ -30,7 +30,7 @@ from engine.ingest.scan import Replacement, ignorable, replacements
 from engine.ingest.types import PARSER_VERSION, Bug, ParseLimits, as_seen, isolate, provenance
 from engine.text.people import index_words, name_forms
 from store import documents as documents_store
-from store.catalog import BUG, Catalog, Problem, SourceRoot, provenance_of
+from store.catalog import BUG, Catalog, Problem, SourceRoot, provenance_of, prune_provenance
 from store.database import Ledger
 from store.documents import Knowledge
 from store.erasure import Tombstones
@@ -294,6 +294,7 @@ class Ingest:
         self._remove_gone(root, found.gone)
         again = {path: scan.state_of(path) for path in self._catalogue.changed()}
         yield from self._parse({path: state for path, state in again.items() if state})
+        prune_provenance(self._ledger)
         fresh = set(self.summary.problems)
         known = (one for one in self._catalogue.problems(root.path) if one.reason and one not in fresh)
         self.summary.known_problems += known

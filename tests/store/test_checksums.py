@@ -217,7 +217,7 @@ def test_the_files_of_a_home_whose_ledger_did_not_list_them_are_listed(filled: O
 
 _BEFORE = """
 DROP TABLE table_files; DROP INDEX places_message; DROP TRIGGER places_changed_insert;
-DROP TRIGGER places_changed_delete; DROP TRIGGER places_changed_update; DROP TRIGGER documents_provenance_delete;
+DROP TRIGGER places_changed_delete; DROP TRIGGER places_changed_update;
 CREATE TABLE kv_ghosts (key BLOB PRIMARY KEY) WITHOUT ROWID;
 ALTER TABLE jobs ADD COLUMN state TEXT; ALTER TABLE kv_nodes ADD COLUMN state TEXT;
 ALTER TABLE kv_nodes ADD COLUMN owner TEXT;

@@ -65,7 +65,6 @@ def test_abstracts_of_an_earlier_version_go_with_their_files(sound: Opened) -> N
         "ALTER TABLE jobs ADD COLUMN state TEXT",
         "DROP INDEX places_message",
         *(f"DROP TRIGGER places_changed_{change}" for change in ("insert", "delete", "update")),
-        "DROP TRIGGER documents_provenance_delete",
         "CREATE TABLE moved (document TEXT PRIMARY KEY) WITHOUT ROWID",
         "CREATE TABLE kv_ghosts (key BLOB PRIMARY KEY) WITHOUT ROWID",
         "ALTER TABLE kv_nodes ADD COLUMN state TEXT",
