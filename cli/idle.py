@@ -147,9 +147,11 @@ def _scheduled(action: Action, system: str) -> tuple[str, list[ScheduleFile], bo
     else:
         step = "pkb ingest --watch, which runs idle jobs while the machine is idle"
         raise PkbError("neither systemd user timers nor cron is available here", step)
-    if action == "uninstall" or (action == "install" and system == "darwin"):
+    if by == "launchd" and action != "status":
         _outcome(*stop)  # it may not be loaded
-    written = _files(action, files, start if action == "install" else [])
+    elif action == "uninstall" and all(map(Path.exists, files)):
+        _must(stop)
+    written = _files(action, files, start if action == "install" else start[: by == "systemd"])
     # A scheduler ignores a file that it has not loaded.
     is_whole = all(one.text is not None for one in written)
     return by, written, is_whole and (action == "install" or not _outcome(*ask).returncode)
@@ -173,14 +175,18 @@ def _files(action: Action, files: Mapping[Path, str], start: Sequence[Sequence[s
         path.write_text(files[path], "utf-8") if action == "install" else path.unlink()
     try:
         for command in start:
-            if (done := _outcome(*command)).returncode:
-                last = plain(done.stderr).strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-                raise PkbError(f"{' '.join(command[:3])}: {last[0]}")
+            _must(command)
     except PkbError:
         for path in changed:
             path.unlink()
         raise
     return [ScheduleFile(str(path), text, path in changed) for path, text in after.items()]
+
+
+def _must(command: Sequence[str], given: str = "") -> None:
+    if (done := _outcome(*command, given=given)).returncode:
+        last = plain(done.stderr).strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        raise PkbError(f"{' '.join(command[:3])}: {last[0]}")
 
 
 def _in_table(action: Action, line: str | None) -> ScheduleFile:
@@ -192,8 +198,8 @@ def _in_table(action: Action, line: str | None) -> ScheduleFile:
     if action == "status":
         line = next((one for one in table.split("\n") if one.endswith(f" {MARK}")), None)
     changed = table if action == "status" else with_line(table, line)
-    if changed != table and (done := _outcome("crontab", "-", given=changed)).returncode:
-        raise PkbError(f"crontab: {plain(done.stderr).strip() or done.returncode}")
+    if changed != table:
+        _must(["crontab", "-"], changed)
     return ScheduleFile("crontab", line, changed != table)
 
 

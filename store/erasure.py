@@ -22,7 +22,7 @@ from store.catalog import Catalog, FormerNames, prune_provenance
 from store.database import BUSY_MS, EPOCH, Ledger
 from store.documents import Knowledge, VectorStore
 from store.home import Home
-from store.kv_index import NODES_OF_REMOVED, KvFolder
+from store.kv_index import NODES_OF_REMOVED, PATIENT_S, KvFolder
 from store.types import OWN_ROLES, Document, among, batches, is_rewritten, text_names
 
 if TYPE_CHECKING:
@@ -189,8 +189,7 @@ class Eraser:
         self._tables.remove_leftovers()
         former = {path for path in self._home.tables.rglob("*") if path.is_file() and path.suffix != ".json"}
         VectorStore(self._ledger, self._tables).drop_former()
-        if self._ledger.has_nodes:
-            KvFolder(self._ledger, self._home.kv).collect()
+        KvFolder(self._ledger, self._home.kv).collect(PATIENT_S)
         names = self._tables.names()
         for number, name in enumerate(names):
             on_step("rewrite", number, len(names) + 1)

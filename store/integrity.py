@@ -17,7 +17,7 @@ from store.documents import Knowledge, differing_chunks, differing_documents
 from store.erasure import is_unfinished
 from store.errors import DamagedLedger, PkbError
 from store.home import Home, has_tables
-from store.kv_index import KvFolder
+from store.kv_index import PATIENT_S, KvFolder
 from store.mapped_index import MappedIndex
 from store.tables import Tables
 
@@ -106,7 +106,7 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     folder = KvFolder(ledger, home.kv)
     for node in folder.index.nodes():
         folder.check(node, read_data=True)
-    folder.collect()
+    folder.collect(PATIENT_S)
     files = tuple(os.fsdecode(path) for path in Catalog(ledger).changed())
     gone = tuple(path for path in files if not os.path.lexists(path))
     known = bool(Catalog(ledger).roots())

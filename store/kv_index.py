@@ -192,7 +192,7 @@ def best_partial(index: KvIndex, parent: Key, ids: Sequence[int], sub_step: int)
 
 
 _STRAYS = (SUFFIX, PARTIAL, ".owner")  # the last of homes of earlier versions
-_PATIENT_S = 5.0  # to wait for a process that writes a node
+PATIENT_S = 5.0  # to wait for a process that writes a node
 
 
 class KvFolder:
@@ -257,17 +257,18 @@ class KvFolder:
         keys = [key for (key,) in self.ledger.rows.execute(sql)]
         return self.remove(keys) if keys else 0
 
-    def collect(self) -> None:
-        """Clean up: files without a row, once nobody is writing one, and rows without a file."""
-        with self.alone(_PATIENT_S):
-            for path in self._strays():
-                unlink(path)
+    def collect(self, timeout_s: float = 0.0) -> None:
+        """Clean up: files without a row, if nobody writes one or ends that in time, and rows without a file."""
+        if self._strays():
+            with self.alone(timeout_s) as is_alone:
+                for path in self._strays() if is_alone else ():
+                    unlink(path)
         self.remove([key for key in self.index.all_keys() if not self.path_of(key).exists()])
 
     def orphans(self) -> list[Path]:
         """Return the files without a row; if there are any, waits for a process that may be writing one."""
         if found := self._strays():
-            with self.alone(_PATIENT_S):
+            with self.alone(PATIENT_S):
                 found = self._strays()
         return found
 

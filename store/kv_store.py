@@ -70,6 +70,7 @@ def _ranked(node: Node, score: Score, now: float) -> tuple[float, float, Key]:
     return score(node, now), node.last_used, node.key
 
 
+_PATIENT_S = 0.5  # for another process that writes a node
 _SLACK = 16 << 10  # for a file to be written, and once more: the growth of the folder itself
 
 
@@ -146,7 +147,7 @@ class KvStore:
         depth, size = parent.depth + 1 if parent else 1, size_of(header, tensors)
         node = Node(header.key, above.key, header.path, depth, header.ids, size, seconds, self._now(), self._now(), 0)
         try:
-            with self.folder.alone() as is_alone:
+            with self.folder.alone(_PATIENT_S) as is_alone:
                 if (known := self.index.find(node.key)) or not is_alone:
                     return known
                 stored = self._write(replace(node, document=document_of(ids)), root, header, tensors, evict=evict)

@@ -61,6 +61,13 @@ def test_a_source_is_forgotten_as_it_is_printed_unless_its_file_holds_more(pkb: 
     assert (refused.code, "holds several documents" in refused.err) == (2, True)
 
 
+def test_files_of_a_killed_writer_go_with_what_is_forgotten(pkb: Pkb) -> None:
+    stray = pkb.folder / "cache" / "kv" / f"{'f' * 32}.safetensors"
+    stray.parent.mkdir(parents=True, exist_ok=True)
+    stray.write_bytes(b"text")
+    assert (pkb("forget", str(DATA / "mail" / "mh" / "3"), "--yes").code, stray.exists()) == (0, False)
+
+
 def test_nothing_to_forget_is_said(pkb: Pkb) -> None:
     none = pkb("forget", "--question", "Was this ever asked?", "--yes")
     assert (none.code, none.out) == (4, "Nothing to forget.\n")

@@ -226,6 +226,17 @@ def test_a_failed_installation_leaves_no_files(system: str, name: str, tools: Pa
     assert [path for path in tmp_path.rglob("*") if path.is_file() and path.parent != tools] == []
 
 
+def test_units_that_systemd_does_not_stop_are_not_removed(
+    tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool(tools, "systemctl", LOGGED)
+    run("install", capsys)
+    tool(tools, "systemctl", REFUSING)
+    with pytest.raises(PkbError, match="systemctl --user disable: no bus"):
+        arrange("uninstall", as_json=True, system="linux")
+    assert len([*(tmp_path / "config" / "systemd" / "user").iterdir()]) == 2
+
+
 def test_launchd_gets_an_agent_and_loads_it(tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tool(tools, "launchctl", LOGGED)
     agent = tmp_path / "Library" / "LaunchAgents" / "pkb.idle.plist"
@@ -277,7 +288,6 @@ def test_the_output_names_what_was_written_and_where(
         f"{unit}: written\n" + "".join(f"  {line}\n" for line in unit.read_text().split("\n")[:-1]) for unit in units
     ]
     assert capsys.readouterr().out == "".join(shown) + "pkb idle runs every hour by systemd\n"
-    tool(tools, "systemctl", REFUSING)  # which knows them no more
     arrange("uninstall", as_json=False, system="linux")
     removed = "".join(f"{unit}: removed\n" for unit in units)
     assert capsys.readouterr().out == f"{removed}pkb idle is not scheduled with systemd\n"

@@ -178,7 +178,7 @@ def test_while_one_writes_another_finds_what_is_there_and_writes_nothing(open_ke
     assert (results, kept.has(A), len(kept.files())) == ([None, None, first], True, 2)
 
 
-def test_collection_waits_for_what_a_living_process_is_writing(open_kept: Open) -> None:
+def test_collection_leaves_what_a_living_process_is_writing(open_kept: Open) -> None:
     kept, other = open_kept(), open_kept()
     collecting = Thread(target=other.store.collect)
     kept.meanwhile = collecting.start
@@ -226,9 +226,10 @@ def test_collection_removes_the_owner_files_of_earlier_versions(open_kept: Open)
     assert (len(list(kept.folder.glob("*.owner"))), kept.has(A)) == (0, True)
 
 
-def test_collection_in_an_empty_cache_makes_its_folder(open_kept: Open) -> None:
+def test_the_folder_is_its_owner_s_alone(open_kept: Open) -> None:
     kept = open_kept()
     kept.store.collect()
+    keep(kept, A)
     assert (kept.folder.is_dir(), kept.folder.stat().st_mode & 0o777) == (True, 0o700)
 
 
