@@ -5,6 +5,7 @@ import pytest
 from engine.ingest.mail import read_mail
 from engine.ingest.types import ParseLimits
 from engine.text.people import domain_of, header_warnings
+from store.catalog import recount_people
 from tests.attack.lab import ANN, BEN, EVIL, Lab, mail
 
 FEE = "The boathouse rent is 900 euros."
@@ -49,6 +50,19 @@ def test_a_forged_sender_is_marked(lab: Lab, name: str) -> None:
     lab.read({"forged.eml": FORGED[name]})
     (shown,) = lab.show("forged.eml")
     assert shown.get("warnings"), shown["sender"]
+
+
+def test_whoever_wrote_first_stays_the_first_when_their_only_mail_is_edited(lab: Lab) -> None:
+    lab.read({"first.eml": plain()})
+    with lab.open() as pkb:  # a year ago
+        ledger = pkb.session.lasting_ledger
+        with ledger.transaction():
+            ledger.rows.execute("UPDATE provenance SET seen = '2025-01-08T00:00:00+00:00'")
+            recount_people(ledger)
+    lab.read({"second.eml": plain(sender="Ann Whitlock <ann@evil.example>", body="Pay the rent to another account.")})
+    lab.read({"first.eml": plain(body="The boathouse rent is 950 euros.")})
+    warned = [lab.show(name)[0]["warnings"] for name in ("first.eml", "second.eml")]
+    assert warned == [[], ["the name is that of ann@choir.example"]]
 
 
 def test_one_domain_of_a_country_is_not_that_of_all_its_companies() -> None:
