@@ -318,10 +318,13 @@ class Ingest:
             with self._ledger.transaction():
                 self._catalogue.mark_below_changed(root.path)
         self._began = time.time_ns()
-        ours = [folder for folder in self._aside if not Path(root.path).is_relative_to(folder)]
+        ours = [one for one in self._aside if one != Path(root.path) and one.is_relative_to(root.path)]
+        inner = [one for one in map(Path, map(os.fsdecode, roots)) if any(map(one.is_relative_to, ours))]  # of accounts
 
         def is_ignored(path: Path) -> bool:
-            return ignorable(path) or any(map(path.is_relative_to, ours))
+            if not any(map(path.is_relative_to, ours)):
+                return ignorable(path)
+            return ignorable(path) or not any(path.is_relative_to(one) or one.is_relative_to(path) for one in inner)
 
         found = scan.find_changes(os.fsencode(root.path), self._catalogue.files(root.path), is_ignored)
         if self._settled:  # a new file may be a removed one renamed: while one is written, nothing is removed

@@ -180,7 +180,7 @@ class _Blocks:
             return stack.enter_context(closing(kept.model.ranges(paths, None, kept.read_at)))
         except UnreadableCache:
             for node in nodes:
-                kept.store.folder.check(node)
+                kept.store.folder.check(node, read_data=True)
             return None
 
     def _come(

@@ -89,7 +89,7 @@ def restore(kept: KvBinding, match: Match, trace: Trace) -> Prefilled:
         except UnreadableCache:
             found = Prefilled(kept.model.begin())
             for node in match.found:
-                kept.store.folder.check(node)
+                kept.store.folder.check(node, read_data=True)
         loaded = sum(found.reused)
         why = ", computing is sooner" if way == "compute" else ", it did not come in time"
         step.note = f"{loaded} tokens" if loaded else "nothing" + why * bool(found.present)
