@@ -174,11 +174,11 @@ def test_what_was_in_a_deleted_archive_is_forgotten_as_deleted(fresh: Pkb, tmp_p
 def test_what_was_named_inside_the_home_is_read_with_the_folder_around_it(fresh: Pkb) -> None:
     """As the mail of an account is, which lies in the home."""
     home = Path(environment(fresh.folder)["PKB_HOME"])
-    inner = home / "mail" / "ann"
+    inner = home / "inbox" / "ann"
     inner.mkdir(parents=True)
     home.chmod(0o700)
     for number in range(1, 4):
         (inner / f"{number}.eml").write_bytes(message(number))
-        assert ingest(fresh, *[[str(inner)], [str(home.parent)], []][number - 1])["documents"]["added"] == 1
+        assert ingest(fresh, *[[str(inner)], [str(home.parent)], []][number - 1])["documents"]["read"] == 1
     (home / "other.eml").write_bytes(message(4))
-    assert (ingest(fresh)["documents"]["added"], kept(fresh)) == (0, 3)
+    assert (ingest(fresh)["documents"]["read"], kept(fresh)) == (0, 3)
