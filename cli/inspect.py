@@ -117,11 +117,21 @@ def search(
             show_source(number, one, whole=one[0].quote)
         if not (found or as_json):
             print("No matches.")
+        _say_matched(pkb, scope)
         if not found:
             why = "nothing matches within these filters" if filters else "no message has these words"
             step = f"pkb search {shlex.quote(query) if filters else 'OTHER WORDS'}"
             output.say(f"pkb: {unknown_person(pkb.session, scope) or f'{why}; try: {step}'}")
         raise typer.Exit(0 if found else 4)
+
+
+def _say_matched(pkb: "Pkb", scope: "Scope") -> None:
+    if not scope.sender:
+        return
+    from engine.ask.keys import matched_senders
+
+    for notice in matched_senders(pkb.session.ledger, scope):
+        output.say(f"pkb: {notice}")
 
 
 def show(
@@ -234,6 +244,7 @@ def list_documents(
             print(found.total)
         else:
             _print(found, paths=paths)
+        _say_matched(pkb, scope)
         if not found.total:
             output.say(f"pkb: {unknown_person(pkb.session, scope) or 'no match'}")
         raise typer.Exit(0 if found.total else 4)
@@ -336,6 +347,7 @@ def todo(
                 if item.whose != heading and (heading := item.whose):
                     print(f"{'Yours' if heading == 'mine' else 'Of others'}:")
                 show_open_loop(place, item, pkb.session.now.date())
+        _say_matched(pkb, scope)
         if not found.items:  # why, and the year of the newest document
             some = f"nothing is open in {count(found.documents, 'document')}" if found.documents else ""
             newest, lost = _newest(pkb, scope), None if some else unknown_person(pkb.session, scope)

@@ -312,8 +312,25 @@ def key_of(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now
     return _key(backend.within(options.scope), ledger, *_in_document(ledger, text, options, now), now)
 
 
+_NAMED = 3  # addresses in a notice
 _END = 5  # newest mails of a thread whose status is asked
 _THREAD = 100  # mails; more of one subject are a newsletter or a series, of which the retrieved passages are read
+
+
+def matched_senders(ledger: Ledger, scope: Scope) -> list[str]:
+    """Return a notice where the name in --from fits senders of several addresses; an address is one sender's."""
+    from engine.text.terminal import shorten
+    from store.catalog import senders_named
+    from store.types import is_address
+
+    sender = scope.sender or ""
+    is_name = sender and "\n" not in sender and not is_address(sender)
+    found = senders_named(ledger, scope.collection, sender) if is_name else []
+    if len(found) < 2:
+        return []
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    shown = ", ".join(shorten(address, 60) for address in found[:_NAMED])
+    return [f"--from {shorten(sender, 40)} fits {len(found)} addresses: {shown}{more}"]
 
 
 def _in_document(ledger: Ledger, text: str, options: AskOptions, now: datetime) -> tuple[Wording, AskOptions, bool]:

@@ -24,6 +24,7 @@ from engine.ask.keys import (
     embed,
     gather_context,
     is_model,
+    matched_senders,
     relocate,
     same_answer,
     scope_of,
@@ -193,6 +194,8 @@ class Asker:
         if ask.options.record:
             key = ask.key.digest if ask.options.write_bank else None
             remember(self._ledger, ask.text, ask.now, reply, key, saved_ms, evidence, like)
+        if ask.options.scope.sender:
+            ask.trace.notices.extend(matched_senders(self._ledger, ask.options.scope))
         if any(source.rival or (reply.answered and source.warnings) for source in reply.sources):
             ask.trace.notices.extend(sender_notices(reply))
         if ask.options.write_bank:
