@@ -178,6 +178,9 @@ _BOLD = re.compile(
     rf"(?:[-*•]\s+)?(?P<mark>\*\*|__)(?P<name>[^\s:：*_\[]{_NAME})\s*{_AT}"
     rf"(?:(?P=mark)\s*(?:[\[(](?P<at2>{CLOCK})[\])]\s*)?[:：]|[:：]\s*(?P=mark))\s*"
 )
+_BRACKETED = re.compile(
+    rf"(?:[-*•]\s+)?[\[(<](?P<name>[^\s\[\]()<>:：*][^\[\]()<>:：\n*]{{0,79}})[\])>]\s*{_AT}{_COLON}\s*"
+)
 _BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|<[^<>]*>")
 _SENTENCE = re.compile(r"[?!;\"“”…]|\w{5,}\.\s|\.$(?<!\w\w\w\w\.)")
 _PROPER = re.compile(r"[^\W\d_a-z]")  # a capital, or a letter of a script without capitals
@@ -191,7 +194,7 @@ MIN_SHARE, MIN_USES = 0.5, 3  # share of lines with a name that makes a dialogue
 def split_head(text: str) -> Lead | None:
     """Return speaker, time and rest of a text that starts with a possible speaker's name and a colon."""
     front = text[:200]  # that may contain a name
-    match = _BOLD.match(front) or _PLAIN.match(front)
+    match = _BOLD.match(front) or _PLAIN.match(front) or _BRACKETED.match(front)
     if match is None or not _may_be_name(match["name"]):
         return None
     clock = match["at"] or match.groupdict().get("at2")
