@@ -133,6 +133,7 @@ _UU_FILE = re.compile(r"^begin [0-7]{3,4} (\S.*)\n(?:[ -`]{1,90}\n)++end$", re.M
 _PAGE_CHARSET = re.compile(rb"<meta\b[^<>]{0,200}?\bcharset\s*=\s*[\"']?([\w.:-]{2,40})", re.IGNORECASE | re.ASCII)
 _BOUNDARY_END = re.compile(rb"(--)?[ \t]*+\r?(?:\n|\Z)")
 _LIKELY_BOUNDARY = re.compile(rb"^--([^\s-][^\r\n]{0,69}?)[ \t]*\r?\nContent-", re.MULTILINE | re.IGNORECASE)
+_BASE64 = re.compile(rb"\s*(?:[A-Za-z\d+/]{40,80}\r?\n)+[A-Za-z\d+/]{0,80}={0,2}\s*")
 _WORD, _LINK = re.compile(r"\w+"), re.compile(r"https?:\S+|\(?\S+@\S+")
 _SENTENCE_END = re.compile(r"\n|(?<=[.!?])\s+")
 _MESSAGE = "message/rfc822"
@@ -241,6 +242,10 @@ def part_text(part: MimePart, tree: Tree) -> str | None:
     if not readable and not part.filename.lower().endswith(_READABLE):
         return None
     data = part.data
+    if _BASE64.fullmatch(data):  # of text, undeclared
+        with suppress(ValueError):
+            found = binascii.a2b_base64(data)
+            data = found if len(found.decode().split()) > 2 else data
     if len(data) > 4 * tree.limits.text_chars:
         data = data[: 4 * tree.limits.text_chars]
         tree.problem(f"text beyond {tree.limits.text_chars} characters was not read")

@@ -1,5 +1,6 @@
 """What mail programs and servers write around a sender's own words, each in its form."""
 
+import base64
 from datetime import datetime
 
 import pytest
@@ -66,6 +67,15 @@ def test_what_a_server_or_program_adds_above_is_no_own_word(noise: str) -> None:
 def test_rules_and_words_of_the_sender_stay() -> None:
     for kept in ("---\nWe want to unsubscribe from the paper.", "Links and attachments from outside are on page 3."):
         assert kept in words_of(f"{OWN}\n\n{kept}\n")
+
+
+def test_text_in_base64_that_does_not_say_so_is_read_and_a_key_stays() -> None:
+    plain = f"{HEADER}Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 7bit\n"
+    assert (
+        words_of(base64.encodebytes(f"{OWN}\nThe key is blue.".encode()).decode(), plain) == f"{OWN}\nThe key is blue."
+    )
+    key = base64.encodebytes(bytes(range(128, 248))).decode()
+    assert words_of(key, plain) == key.strip()
 
 
 @pytest.mark.parametrize(
