@@ -41,7 +41,7 @@ from engine.text.dates import spell_date
 from engine.text.question import Question, synthesis
 from engine.text.relative_dates import resolve, time_constraint
 from engine.text.spans import find
-from engine.text.words import FUNCTION_WORDS, base, content_words, terms, words
+from engine.text.words import FUNCTION_WORDS, base, content_words, one_root, terms, words
 from engine.types import Answer, Backend, Evidence, Passage, Trace, resting
 from prompts import prompt, word_groups
 from store.answers import AnswerBank, PendingVerification, RejectedAnswers, Verifications
@@ -290,8 +290,8 @@ def _synonyms() -> dict[str, set[str]]:
 
 
 def synonymous(one: str, other: str) -> bool:
-    """Whether two base forms ask for the same: equal or synonyms."""
-    return one == other or other in _synonyms().get(one, ())
+    """Whether two base forms ask for the same: equal, of one root, or synonyms."""
+    return one == other or other in _synonyms().get(one, ()) or one_root(one, other)
 
 
 _WHY = {

@@ -130,6 +130,18 @@ def _shorten(word: str) -> str:
     return word[:-1] if word.endswith("e") and word[-2] != "s" else word
 
 
+# Stemmed endings by which words of one root differ. -er is left out: the agent is not the action.
+_INFLECTED = frozenset(("", "e", "y", "at", "ate", "se"))
+_DERIVED = """
+ion ation ition ment ement ance ence anc enc ancy ency ant ent nes ness iness iv ativ ical abl ibl ur ication al ial ic
+ity ou
+"""
+_FAMILY = _INFLECTED.union(_DERIVED.split())
+_DOUBTFUL = frozenset(("y", "al", "ial", "ity", "ic", "ant", "ent"))  # "office" and "official" are unrelated
+_ALTERNATIONS = frozenset(map(frozenset, (("d", "sion"), ("l", "ility"), ("t", "c"), ("t", "cy"))))  # decide, able
+_SPELLED = re.compile(r"(?:is|ys)(?=e$|ation)|(?<=[^t])our(?!n|c)")  # organise, analyse, neighbourhood
+
+
 @cache
 def _forms() -> dict[str, str]:
     forms = dict[str, str]()
@@ -146,7 +158,7 @@ def irregular_verbs() -> frozenset[str]:
 
 @lru_cache(maxsize=1 << 14)
 def base(word: str) -> str:
-    """Return the base form of a lower-case word: irregular forms resolved, stemmed."""
+    """Return the base form of a lower-case word: irregular forms resolved, one spelling, stemmed."""
     return _forms().get(word) or _base_of(word, _forms())
 
 
@@ -156,7 +168,23 @@ def _base_of(word: str, forms: Mapping[str, str]) -> str:
     if len(word) > 4 and word.endswith("ied"):
         word = word[:-3] + "y"
     short = stem(word)
+    if len(short) > 5:
+        short = stem(_SPELLED.sub(lambda match: match[0].replace("s", "z").replace("our", "or"), short))
     return forms.get(short, short)
+
+
+@lru_cache(maxsize=1 << 14)
+def one_root(one: str, other: str) -> bool:
+    """Return whether two base forms share a root, as a verb and its noun or an adjective and its noun do."""
+    if not (one.isalpha() and other.isalpha()):
+        return False
+    pairs = zip(one, other, strict=False)
+    shared = next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+    rests = frozenset((one[shared:], other[shared:]))
+    if rests in _ALTERNATIONS:
+        return shared >= 4
+    least = 6 if rests & _DOUBTFUL else 5
+    return shared >= max(least, (len(one) + len(other)) / 4) and rests <= _FAMILY and bool(rests & _INFLECTED)
 
 
 def terms(text: str) -> frozenset[str]:

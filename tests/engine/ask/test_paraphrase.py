@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.ask.semantic import asks_in_same_words, synonymous, unmatched_words, why_different
 from engine.text.question import Question, understand
-from engine.text.words import base
+from engine.text.words import base, one_root
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
 ALIKE = (
@@ -127,6 +127,28 @@ def test_one_additional_word_is_left_to_the_evidence_check() -> None:
 def test_a_script_without_function_words_passes_only_if_all_words_are_equal() -> None:
     assert why_different(question("会议在哪里？"), question("会议在哪里")) is None
     assert why_different(question("会议在哪里？"), question("会议在什么时候")) == "not in English"
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [("decide", "decision"), ("create", "creation"), ("announce", "announcement"), ("responsible", "responsibility")],
+)
+def test_a_verb_and_its_noun_share_a_root(one: str, two: str) -> None:
+    assert one_root(base(one), base(two))
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("office", "official"),
+        ("general", "generation"),
+        ("secret", "secretary"),
+        ("part", "party"),
+        ("teach", "teacher"),
+    ],
+)
+def test_similar_words_of_different_roots_are_told_apart(one: str, two: str) -> None:
+    assert not one_root(base(one), base(two))
 
 
 @pytest.mark.parametrize(
