@@ -6,7 +6,7 @@ clock times only of what is to come.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from operator import itemgetter
@@ -315,6 +315,7 @@ _MOVED = re.compile(
     r"\b(?:mov|chang|shift|reschedul|postpon|put|brought|goe)\w*\b.{0,60}?\b(?:to|until)\s", re.IGNORECASE
 )
 _ENDS = re.compile(r"\b(?:until|till|to|by|through|before)\s+\Z", re.IGNORECASE)  # a day to which something goes on
+_WEEKLY_DAY = re.compile(r"\b(mon|tues|wednes|thurs|fri|satur|sun)days\b", re.IGNORECASE)
 _CAPITAL = re.compile(rf"(?!{MONTH}|(?:in|during|since|until|by|of)\b)(?-i:[A-Z])[\w.'’-]*\s+\Z", re.IGNORECASE)
 
 
@@ -363,6 +364,8 @@ class TimeConstraint(Struct, frozen=True):
 
     def meets(self, span: str, written: datetime) -> bool | None:
         """Return whether a date in a text of that time may be of these days; None if it is wider or not clear."""
+        if days := _WEEKLY_DAY.findall(span):
+            return self._recurs([WEEKDAYS.index(f"{day.lower()}day") for day in days])
         meant = (resolve(span, written, past) for past in (False, True))  # a weekday: the last or the next
         pairs = [(asked, said) for said in meant if said for asked in self.days]
         if any(asked.holds(said.first) and asked.holds(said.last) for asked, said in pairs):
@@ -370,6 +373,19 @@ class TimeConstraint(Struct, frozen=True):
         begin = any(replace(said, yearly=asked.yearly).holds(asked.first) for asked, said in pairs)
         meet = begin or any(asked.holds(said.first) or asked.holds(said.last) for asked, said in pairs)
         return None if meet or not pairs else False
+
+    def _recurs(self, weekdays: Sequence[int]) -> bool | None:
+        """Return whether one of these days, of every week, is among the days; None if they are more than a week.
+
+        What happens every week does not answer a question about that one day.
+        """
+        if any(asked.yearly or (asked.last - asked.first).days > 6 for asked in self.days):
+            return None
+        return bool(self.about) and any(
+            (day - asked.first.weekday()) % 7 <= (asked.last - asked.first).days
+            for asked in self.days
+            for day in weekdays
+        )
 
     def told(self, text: str, spoken: bool | None) -> frozenset[str]:
         """Return words of a text, these days named in it as the question does, or not named if it spoke of others."""

@@ -30,6 +30,8 @@ def asked(text: str, kind: Kind | None = None, since: date | None = None) -> Tim
         ("I come on 20 June or the day before, 19 June.", MAY, True),
         ("I come on Wednesday.", NOW, True),
         ("I come on Wednesday.", MAY, False),
+        ("I come on Wednesdays.", MAY, True),
+        ("I come on Thursdays.", MAY, False),
         ("I come from Monday to Friday.", MAY, None),
         ("I come in June.", MAY, None),
         ("I come.", MAY, None),
