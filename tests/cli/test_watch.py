@@ -406,10 +406,17 @@ def children(process: int) -> list[int]:
     return [int(line) for line in found.stdout.split()]
 
 
+def command(process: int) -> list[str]:
+    """Return the words of a process's command; none where it has ended."""
+    with suppress(psutil.Error):
+        return psutil.Process(process).cmdline()
+    return []
+
+
 def child(process: int) -> int:
-    """Wait until a process has started one, and return it."""
+    """Wait until a process has started one, which runs its own command by then, and return it."""
     ends = time.monotonic() + PATIENCE_S
-    while not (found := children(process)):
+    while not (found := [one for one in children(process) if command(one) not in ([], command(process))]):
         assert time.monotonic() < ends
         time.sleep(0.02)
     return found[0]
