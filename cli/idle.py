@@ -149,7 +149,7 @@ def _scheduled(action: Action, system: str) -> tuple[str, list[ScheduleFile], bo
         raise PkbError("neither systemd user timers nor cron is available here", step)
     if by == "launchd" and action != "status":
         _outcome(*stop)  # it may not be loaded
-    elif action == "uninstall" and all(map(Path.exists, files)):
+    elif action == "uninstall" and [*files][-1].exists():  # the timer
         _must(stop)
     written = _files(action, files, start if action == "install" else start[: by == "systemd"])
     # A scheduler ignores a file that it has not loaded.

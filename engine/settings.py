@@ -242,7 +242,7 @@ def chosen(path: Path) -> set[str]:
 
 
 def unknown(path: Path) -> list[str]:
-    """Return the keys in the config file that pkb does not know, as those of another version: they are ignored."""
+    """Return the keys of the config file that pkb ignores because it does not know them."""
     return sorted(chosen(path) - keys(Settings()).keys())
 
 

@@ -97,7 +97,7 @@ def read_anew(ledger: Ledger, parsers: str, version: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TitledDocument:
-    """A document as people name it: its kind, title and day."""
+    """A document as people refer to it: its kind, title and day."""
 
     id: str
     kind: Kind

@@ -112,7 +112,7 @@ class Tensor(Struct, frozen=True):
 
 
 def size_of(header: Header, tensors: Sequence[Tensor]) -> int:
-    """Return the exact bytes of the file that `write` would make."""
+    """Return the size in bytes of the file that `write` makes."""
     payloads = _payloads(tensors, summed=False)
     return _LENGTH + len(encode(header, payloads)) + (payloads[-1].end if payloads else 0)
 

@@ -354,7 +354,7 @@ class Shard:
         return found
 
     def _named(self, name: str, wanted: str) -> Iterator[tuple[int, list[str]]]:
-        """Yield the distinct values that name a person, each with all in it whom the words fit."""
+        """Yield each distinct value that names a wanted person, with the people in it who match."""
         blob, ends = self.arrays[f"{name}_values"].tobytes(), self.arrays[f"{name}_values_ends"]
         needle = PersonFilter.of(wanted).needle.encode("utf-8", "replace")
         at = blob.find(needle) if needle else -1

@@ -1,4 +1,4 @@
-"""Plain-text transcripts into cues: `Speaker: text`, blocks under a name and a time, chat logs, minutes, prose.
+"""Reads plain-text transcripts into cues: `Speaker: text`, blocks under a name and a time, chat logs, minutes, prose.
 
 Names stand in the line shape that recurs in a file, or where people write them. Every word that is not a speaker's name
 or a time code ends up in a cue. Knows no files and no documents.

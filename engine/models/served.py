@@ -373,7 +373,7 @@ _OPENING, _CLOSING = "<think>", "</think>"  # around the reasoning, where a serv
 
 
 def events(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Yield the data of each server-sent event, one line, however its bytes are cut; one JSON object is one event.
+    """Yield the data of each server-sent event as one line, wherever its bytes are split; bare JSON is one event.
 
     Comments and other fields are skipped, and an event that the end of the body cuts off counts too.
     """

@@ -320,7 +320,7 @@ FRONT = re.compile(  # marks of quotes, initials, numbers, times and speakers in
     r"(?:[ \t]*+(?:[|>]|[^\W\d_]{1,12}>|<[^<>\n]{1,60}>|\[[^\[\]\n]{1,40}\]|\d[\d:.,/)-]*+(?=\s|$)(?:[ \t]*+-->.*)?))*+"
     r"[ \t]*+(?:[*_]*+[^\W\d_][^:\n\"?!]{0,60}:[*_]*+(?=\s|$))?"
 )
-# In a wrapped word, or in one with a hyphen.
+# A hyphen at the end of a line: the word was wrapped there, or is written with one.
 _HYPHEN = re.compile(r"[-\u2010\xad](?<=[^\W\d_].)[ \t]*+\r?\n[ \t]*+(?=[^\W\d_])")
 
 
