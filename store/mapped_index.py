@@ -146,7 +146,10 @@ class IndexView:
 
     def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
         """Count the chunks that have each word; unknown words are left out."""
-        return sum((Counter(one.frequencies(words)) for one in self.shards), Counter[str]())
+        found = Counter[str]()
+        for one in self.shards:
+            found.update(one.frequencies(words))
+        return found
 
     @property
     def totals(self) -> Totals:

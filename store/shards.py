@@ -401,7 +401,7 @@ def nearest(shards: Sequence[Shard], vector: Vectors, inside: Sequence[NDArray[n
     counted = np.cumsum(np.bincount(np.concatenate(far))[:_FAR])
     last = min(int(np.searchsorted(counted, most)), _FAR - 1)
     near = [np.flatnonzero(np.less_equal(each, last)) for each in far]
-    return [(own, one.arrays["vectors"][own] @ vector) for one, own in zip(shards, near, strict=True)]
+    return [(own, one.arrays["vectors"].take(own, axis=0) @ vector) for one, own in zip(shards, near, strict=True)]
 
 
 def best(shards: Sequence[Shard], found: Sequence[Found], limit: int) -> list[tuple[int, int]]:

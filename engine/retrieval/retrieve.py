@@ -4,6 +4,7 @@ It knows the index by the protocol below, not LanceDB or files, and is the only 
 """
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -144,9 +145,11 @@ def with_neighbours(rows: Sequence[RankRow], own: Sequence[float], share: float)
 
 def fold(ranked: Sequence[Hit]) -> list[tuple[Hit, list[Hit]]]:
     """Keep the best of hits with the same text, white space apart, each with those that were folded into it."""
+    begun = Counter(beginnings := [tuple(hit.chunk.text.split(None, 4)[:4]) for hit in ranked])  # quick to tell apart
     best = dict[str, tuple[Hit, list[Hit]]]()
-    for hit in ranked:
-        first, copies = best.setdefault(" ".join(hit.chunk.text.split()), (hit, []))
+    for hit, beginning in zip(ranked, beginnings, strict=True):
+        text = " ".join(hit.chunk.text.split()) if begun[beginning] > 1 else hit.chunk.id
+        first, copies = best.setdefault(text, (hit, []))
         if first is not hit:
             copies.append(hit)
     return list(best.values())
