@@ -1,4 +1,4 @@
-"""The handler of each kind of idle job in an open session, in the order in which the kinds run.
+"""The plan of each kind of idle job in an open session, in the order in which the kinds run.
 
 Everything is opened lazily: if there is nothing to do, no model is loaded and no table is opened.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.idle import predict, refresh
 from engine.idle.refresh import Reasker
-from engine.idle.types import Handler, Handlers, Job, Outcome, check_time
+from engine.idle.types import Job, Outcome, Planned, Plans, check_time
 from engine.operations import tidy
 from engine.session import Session
 from store.answers import AnswerBank, most_used, predicted_use
@@ -22,7 +22,7 @@ from store.types import Scope
 
 if TYPE_CHECKING:
     from engine.backends import Generative
-    from engine.idle.prefetch import PrefetchContext, PrefetchPlan
+    from engine.idle.prefetch import PrefetchContext
     from engine.kv.restore import PromptReader
     from engine.models.types import LanguageModel
     from store.types import Chunk, Hit
@@ -35,22 +35,19 @@ _PREFIX = "maintenance."  # of the ledger values that say when a task was done l
 MaintenanceTask = tuple[str, Callable[[], bool], Callable[[], None]]
 
 
-def maintenance(ledger: Ledger, tasks: Mapping[str, MaintenanceTask], now: float) -> Handler:
-    """Return the handler of tasks, which stores when each was done; `now` is in seconds since the epoch."""
+def maintenance(ledger: Ledger, tasks: Mapping[str, MaintenanceTask], now: float) -> list[Planned]:
+    """Plan the tasks that are due, and store when each was done; `now` is in seconds since the epoch."""
 
-    def plan() -> list[Job]:
-        return [
-            Job("maintenance", name, what, "daily", 0.0, cost_s=1.0)
-            for name, (what, is_needed, _) in tasks.items()
-            if now - float(ledger.get(_PREFIX + name) or 0.0) >= 86_400.0 and is_needed()
-        ]
-
-    def run(job: Job) -> Outcome:
-        tasks[job.subject][-1]()
-        ledger.set(_PREFIX + job.subject, str(now))
+    def run(name: str) -> Outcome:
+        tasks[name][-1]()
+        ledger.set(_PREFIX + name, str(now))
         return Outcome()
 
-    return Handler(plan, run)
+    return [
+        (Job("maintenance", name, what, "daily", 0.0, cost_s=1.0), partial(run, name))
+        for name, (what, is_needed, _) in tasks.items()
+        if now - float(ledger.get(_PREFIX + name) or 0.0) >= 86_400.0 and is_needed()
+    ]
 
 
 PREDICTION_TOKENS = 240  # that a model may write
@@ -65,26 +62,26 @@ _CHECKED = 50  # cache files that are checked in one run
 
 @dataclass(slots=True)
 class IdlePlanner:
-    """Makes the handlers of one idle run; `reader` is the model once it is loaded."""
+    """Plans the jobs of one idle run; `reader` is the model once it is loaded."""
 
     session: Session
     may_predict: bool
     is_over: Callable[[], bool]  # true once the run must end
     reader: "PromptReader | None" = field(default=None, init=False)
 
-    def handlers(self) -> Handlers:
-        """Return the handler of each kind of job, in the order in which they run."""
+    def plans(self) -> Plans:
+        """Return how each kind of job is planned, in the order in which they run."""
         settings = self.session.settings
         is_local = self.session.model is not None and not settings.model.is_served
-        prefills: Handlers = {"prefetch": self._segments(self._prefetch), "restore": self._segments(self._restore)}
+        prefills: Plans = {"prefetch": self._prefetch, "restore": self._restore}
         return {
-            "refresh": self._asking(refresh.plan_refreshes, refresh.refresh),
-            "verify": self._asking(refresh.plan_verifications, refresh.verify),
-            "predict": self._predict(),
-            "populate": self._asking(predict.plan_population, predict.populate),
-            "standing": Handler(self._standing, lambda job: predict.prepare_standing(self._reasker, job)),
+            "refresh": partial(self._asking, refresh.plan_refreshes, refresh.refresh),
+            "verify": partial(self._asking, refresh.plan_verifications, refresh.verify),
+            "predict": self._predict,
+            "populate": partial(self._asking, predict.plan_population, predict.populate),
+            "standing": partial(self._asking, self._standing, predict.prepare_standing),
             **(prefills if is_local and settings.kv.reuse != "off" else {}),
-            "maintenance": maintenance(self.session.ledger, self._tasks(), self.session.now.timestamp()),
+            "maintenance": self._maintain,
         }
 
     def load(self, model: "Generative | None" = None) -> "PromptReader":
@@ -94,33 +91,24 @@ class IdlePlanner:
         self.reader = model.load()
         return self.reader
 
-    def _asking(self, plan: Callable[[Reasker], list[Job]], run: Callable[[Reasker, Job], Outcome]) -> Handler:
-        """Return a handler of jobs that ask questions: loading the model for them counts as planning."""
+    def _asking(self, plan: Callable[[Reasker], list[Job]], run: Callable[[Reasker, Job], Outcome]) -> list[Planned]:
+        """Plan jobs that ask questions: loading the model for them counts as planning."""
+        reasker = self._reasker
+        jobs = plan(reasker)
+        if jobs and self.session.model:
+            self.load()
+        return [(job, partial(run, reasker, job)) for job in jobs]
 
-        def planned() -> list[Job]:
-            jobs = plan(self._reasker)
-            if jobs and self.session.model:
-                self.load()
-            return jobs
+    def _predict(self) -> list[Planned]:
+        reasker, stride = self._reasker, self.session.settings.experiment.stride
 
-        return Handler(planned, lambda job: run(self._reasker, job))
+        def is_similar(question: str) -> bool:
+            check_time(self.is_over)
+            return predict.has_similar(reasker, question)
 
-    def _predict(self) -> Handler:
-        planned = dict[str, predict.View]()
-
-        def plan() -> list[Job]:
-            planned.update((view.name, view) for view in (self._views() if self.may_predict else ()))
-            return predict.plan_predictions(self._reasker, planned.values())
-
-        def run(job: Job) -> Outcome:
-            def is_similar(question: str) -> bool:
-                check_time(self.is_over)
-                return predict.has_similar(self._reasker, question)
-
-            stride = self.session.settings.experiment.stride
-            return predict.predict(self._reasker, planned[job.subject], stride, is_similar)
-
-        return Handler(plan, run)
+        views = {view.name: view for view in (self._views() if self.may_predict else ())}
+        jobs = predict.plan_predictions(reasker, views.values())
+        return [(job, partial(predict.predict, reasker, views[job.subject], stride, is_similar)) for job in jobs]
 
     def _views(self) -> list[predict.View]:
         """Return the views to predict questions from: the history and, if a model writes, the newest chunks too."""
@@ -153,33 +141,18 @@ class IdlePlanner:
             found.append(predict.View(*about, lambda n: predict.from_chunks(new_chunks(session, n), n, ask)))
         return found
 
-    def _standing(self) -> list[Job]:
+    def _standing(self, reasker: Reasker) -> list[Job]:
         session = self.session
         meetings = titled_documents(session.ledger, ("transcript",))[: predict.MEETINGS]
-        quotes = session.model is None or session.model.roles
-        return predict.plan_standing(self._reasker, meetings, quotes=quotes)
+        return predict.plan_standing(reasker, meetings, quotes=session.model is None or session.model.roles)
 
-    def _segments(self, planned: "Callable[[], PrefetchPlan | None]") -> Handler:
-        last: PrefetchPlan | None = None
-
-        def plan() -> list[Job]:
-            nonlocal last
-            last = planned()
-            return last.jobs if last else []
-
-        def run(job: Job) -> Outcome:
-            assert last, "a job that was not planned"
-            return last.run(job)
-
-        return Handler(plan, run)
-
-    def _prefetch(self) -> "PrefetchPlan | None":
-        """Return what to prefetch; None if there is nothing, or nothing of this model can be cached."""
+    def _prefetch(self) -> list[Planned]:
+        """Plan what to prefetch: nothing where no KV of this model can be cached."""
         session, lists = self.session, RetrievalLog(self.session.ledger).lists(_QUESTIONS)
         retrieved = frozenset(chain.from_iterable(lists))
         new = [hit.chunk for hit in new_chunks(session, _NEW, _NEW) if hit.chunk.id not in retrieved]
         if not (lists or new) or (context := self._prefetch_context()) is None:
-            return None
+            return []
         from engine.idle.prefetch import plan_prefetch
 
         def chunks(ids: Sequence[str]) -> "dict[str, Chunk]":
@@ -187,15 +160,18 @@ class IdlePlanner:
 
         return plan_prefetch(context, lists, chunks, new)
 
-    def _restore(self) -> "PrefetchPlan | None":
-        """Return the segments of the most used answers' prompts, once some had no room (PerCache 4.3.3)."""
+    def _restore(self) -> list[Planned]:
+        """Plan the segments of the most used answers' prompts, once some had no room (PerCache 4.3.3)."""
         from store.kv_index import LACKING
 
         if not self.session.ledger.get(LACKING) or (context := self._prefetch_context()) is None:
-            return None
+            return []
         from engine.idle.prefetch import plan_restores
 
-        bank, used = AnswerBank(self.session.ledger), most_used(self.session.ledger, self._reasker.writer_key, _ENTRIES)
+        bank, used = (
+            AnswerBank(self.session.ledger),
+            most_used(self.session.ledger, context.reasker.writer_key, _ENTRIES),
+        )
         return plan_restores(context, ((one, refresh.demand(one)) for one in map(bank.find, used) if one))
 
     def _prefetch_context(self) -> "PrefetchContext | None":
@@ -219,8 +195,8 @@ class IdlePlanner:
         decode = keeps_none or refresh.upper(*old) >= settings.experiment.cutoff
         return Reasker(session.ledger, session.backend, settings, session.now, decode)
 
-    def _tasks(self) -> dict[str, MaintenanceTask]:
-        """Return the maintenance tasks; once `is_over`, no further file is checked."""
+    def _maintain(self) -> list[Planned]:
+        """Plan the maintenance tasks; once `is_over`, no further file is checked."""
         session, ledger = self.session, self.session.ledger
 
         def check() -> None:
@@ -231,10 +207,11 @@ class IdlePlanner:
         def is_behind() -> bool:
             return session.knowledge.is_untidy or session.mapped.is_behind()
 
-        return {
+        tasks: dict[str, MaintenanceTask] = {
             "tables": ("compact tables, update the mapped index", is_behind, lambda: tidy(session)),
             "slice": ("verify part of the ledger and KV cache", lambda: ledger.has_nodes, check),
         }
+        return maintenance(ledger, tasks, session.now.timestamp())
 
 
 def writer(model: "LanguageModel", most: int, is_over: Callable[[], bool]) -> predict.Write:

@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, takewhile
 from math import inf
 
 from msgspec import Struct
 
 from engine.idle.refresh import Reasker
-from engine.idle.types import Job, Outcome
+from engine.idle.types import Job, Outcome, Planned
 from engine.kv.restore import KvBinding, PromptReader, keep, prefill
 from engine.llm.prompt import chunk_ids, chunk_segment, fit, halved, in_blocks, system_ids
 from engine.models.types import Ids
@@ -65,39 +66,27 @@ class PrefetchContext:
     is_over: Callable[[], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class PrefetchPlan:
-    """Planned segments by the subject of their job, best first; `generation` is that of the documents they are of."""
-
-    context: PrefetchContext
-    segments: dict[str, WantedSegment]
-    generation: int
-
-    @property
-    def jobs(self) -> list[Job]:
-        """Return the planned jobs, best first."""
-        return [one.job for one in self.segments.values()]
-
-    def run(self, job: Job) -> Outcome:
-        """Prefill a segment behind its prefix and store it in place of what it replaces, unless there is no space."""
-        context, segment = self.context, self.segments[job.subject]
-        binding, path = context.binding, segment.path
-        if is_cached(binding, path):
-            return Outcome("cached")
-        if segment.bytes > binding.store.free(sum(node.bytes for node in segment.instead)):
-            return Outcome("no space")
-        with context.lock():
-            if context.reasker.ledger.generation != self.generation:
-                return Outcome("new mail")  # a chunk that was removed must not be prefilled
-            prefilled = prefill(context.reader, path, Trace(asked=False))
-            binding.store.evict_unused([node.key for node in segment.instead])
-            is_whole = len(prefilled.nodes) + keep(binding, path, prefilled, evict=False) == len(path)
-        return Outcome(node=key_of(binding.root, path)) if is_whole else Outcome("no space")
+def plan_segments(context: PrefetchContext, segments: Iterable[WantedSegment]) -> list[Planned]:
+    """Plan these segments, best first, as they are in the documents of now."""
+    generation = context.reasker.ledger.generation
+    by_key = {one.job.subject: one for one in segments}
+    return [(one.job, partial(_run, context, one, generation)) for one in by_key.values()]
 
 
-def plan_segments(context: PrefetchContext, segments: Iterable[WantedSegment]) -> PrefetchPlan:
-    """Return a plan of these segments, best first."""
-    return PrefetchPlan(context, {one.job.subject: one for one in segments}, context.reasker.ledger.generation)
+def _run(context: PrefetchContext, segment: WantedSegment, generation: int) -> Outcome:
+    """Prefill a segment behind its prefix and store it in place of what it replaces, unless there is no space."""
+    binding, path = context.binding, segment.path
+    if is_cached(binding, path):
+        return Outcome("cached")
+    if segment.bytes > binding.store.free(sum(node.bytes for node in segment.instead)):
+        return Outcome("no space")
+    with context.lock():
+        if context.reasker.ledger.generation != generation:
+            return Outcome("new mail")  # a chunk that was removed must not be prefilled
+        prefilled = prefill(context.reader, path, Trace(asked=False))
+        binding.store.evict_unused([node.key for node in segment.instead])
+        is_whole = len(prefilled.nodes) + keep(binding, path, prefilled, evict=False) == len(path)
+    return Outcome(node=key_of(binding.root, path)) if is_whole else Outcome("no space")
 
 
 def plan_prefetch(
@@ -105,7 +94,7 @@ def plan_prefetch(
     lists: Sequence[Sequence[str]],
     chunks: Callable[[Sequence[str]], dict[str, Chunk]],
     new: Sequence[Chunk],
-) -> PrefetchPlan:
+) -> list[Planned]:
     """Plan the chunks to prefetch; each run goes further back in the new ones, until the space is used.
 
     `lists` are the ids that each question retrieved, oldest question first; `new` are other chunks, newest first.
@@ -189,7 +178,7 @@ def _path(context: PrefetchContext, chunk: Chunk) -> Path:
     return tuple(grouped((system_ids(model), chunk_ids(model, 1, chunk)), model.sub_step))
 
 
-def plan_restores(context: PrefetchContext, entries: Iterable[tuple[CachedAnswer, float]]) -> PrefetchPlan:
+def plan_restores(context: PrefetchContext, entries: Iterable[tuple[CachedAnswer, float]]) -> list[Planned]:
     """Plan the segments of these entries' prompts that are not cached, given how often each entry is wanted."""
     binding, reader, found = context.binding, context.reader, dict[str, WantedSegment]()
     most = context.reasker.settings.model.max_tokens

@@ -1,7 +1,7 @@
 """Run the jobs of an idle run: kind by kind in order, each job only while the run may continue; count all of it.
 
-plan a kind -> store its jobs -> may this one run? -> begin -> run -> end -> count. Knows no kind of job: a handler
-plans its kind when its turn comes, and runs it. Whether the machine may be used, the kernel, the login manager and the
+plan a kind -> store its jobs -> may this one run? -> begin -> run -> end -> count. Knows no kind of job: each is
+planned when its turn comes, by a function. Whether the machine may be used, the kernel, the login manager and the
 tools of macOS tell: power, load and presence; one that is missing or fails is left out.
 """
 
@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.idle.types import (
-    Handler,
-    Handlers,
     IdleReport,
     IdleRequest,
     Job,
@@ -28,6 +26,8 @@ from engine.idle.types import (
     Kind,
     Outcome,
     OutOfTime,
+    Planned,
+    Plans,
     State,
 )
 from engine.operations import OnProgress, finish_forgetting
@@ -38,7 +38,6 @@ from store.history import History
 from store.jobs import JobAccount, JobCost, JobRow, Jobs, is_finished, mark_finished
 
 if TYPE_CHECKING:
-    from engine.idle.plan import IdlePlanner
     from engine.llm.resident import ResidentModel
 
 _BUSY = 0.5  # load of other processes, for each core, above which the machine is busy
@@ -238,36 +237,39 @@ class JobRunner:
         self._written = KvIndex(self.ledger).written
         self._counted, self._jobs, self._account = self.clock(), Jobs(self.ledger), JobAccount(self.ledger)
 
-    def run(self, handlers: Handlers) -> Iterator[JobResult]:
+    def run(self, plans: Plans) -> Iterator[JobResult]:
         """Run the jobs of all kinds and yield the result of each; start over when mail comes in.
 
         Once the time is up nothing more is planned.
         """
         while True:
             generation, seen = self.ledger.generation, set[State]()
-            for kind, handler in handlers.items():
-                if self.clock() > self.until:
+            for kind, plan in plans.items():
+                if self.is_over():
                     return  # planning takes its time too
-                for result in self._run_kind(kind, handler, generation):
+                for result in self._run_kind(kind, plan, generation):
                     seen.add(result.state)
                     yield result
                 if seen & {"stopped", "new mail"}:
                     break
-            if "new mail" not in seen or self.clock() > self.until:
+            if "new mail" not in seen or self.is_over():
                 return
 
-    def _run_kind(self, kind: Kind, handler: Handler, generation: int) -> Iterator[JobResult]:
+    def is_over(self) -> bool:
+        """Return whether the time is up."""
+        return self.clock() > self.until
+
+    def _run_kind(self, kind: Kind, plan: Callable[[], Sequence[Planned]], generation: int) -> Iterator[JobResult]:
         """Plan a kind, and run its jobs; the time of planning counts even where it fails."""
         try:
-            jobs, now = handler.plan(), self.now
-            self._jobs.replace(
-                kind, [JobRow(one.kind, one.subject, one.cost_s, one.gain_s, now, one.source) for one in jobs]
-            )
+            planned, now = plan(), self.now
+            rows = (JobRow(one.kind, one.subject, one.cost_s, one.gain_s, now, one.source) for one, _ in planned)
+            self._jobs.replace(kind, list(rows))
         finally:
             self._count(kind)
         gave_up = self._jobs.abandoned(kind)
-        for job in jobs:
-            yield self._skip(job, generation, gave_up) or self._run_job(job, handler)
+        for job, run in planned:
+            yield self._skip(job, generation, gave_up) or self._run_job(job, run)
 
     def _skip(self, job: Job, generation: int, gave_up: set[str]) -> JobResult | None:
         """Return the reason to skip a job; None to run it."""
@@ -281,7 +283,7 @@ class JobRunner:
             return JobResult(job, "limit")
         return JobResult(job, "no time") if self.clock() + job.cost_s > self.until else None
 
-    def _run_job(self, job: Job, handler: Handler) -> JobResult:
+    def _run_job(self, job: Job, run: Callable[[], Outcome]) -> JobResult:
         """Run a job. One that is killed has been tried, and so has one that ran out of time: it may always be too long.
 
         One that a signal stops has not, nor one whose model is not there, such as while its server is down.
@@ -290,7 +292,7 @@ class JobRunner:
         reason, (kind, subject) = "", (job.kind, job.subject)
         self._jobs.start(kind, subject)
         try:
-            outcome = handler.run(job)
+            outcome = run()
         except (SystemExit, KeyboardInterrupt, Locked, NoModel):
             self._jobs.release(kind, subject)
             raise
@@ -355,23 +357,24 @@ def is_quiet(session: Session) -> bool:
 
 
 def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on_progress: OnProgress) -> None:
-    """Run all jobs, or only plan them, and say why nothing was run, or not everything."""
+    """Run all jobs, or only plan them, and say why nothing was run, or not everything.
+
+    Where none is left, that is remembered for the next run.
+    """
     from engine.idle.plan import IdlePlanner  # most runs from cron have nothing to do
 
-    def is_over() -> bool:
-        return time.monotonic() > request.began + request.seconds
-
     why_stop: Callable[[], str | None] = (lambda: None) if request.force else partial(why_wait, session, Machine())
-    planner = IdlePlanner(session, request.force or is_quiet(session), is_over)
+    until = request.began + request.seconds
+    runner = JobRunner(session.ledger, time.monotonic, why_stop, session.now.timestamp(), until, request.jobs)
+    plans = IdlePlanner(session, request.force or is_quiet(session), runner.is_over).plans()
     if request.dry_run:
-        planned = (job for handler in planner.handlers().values() for job in handler.plan())
-        report.results = [JobResult(job, "planned") for job in planned]
-    elif (reason := why_stop()) is None:
-        _run(session, request, planner, why_stop, report, on_progress)
-    else:
+        report.results = [JobResult(job, "planned") for plan in plans.values() for job, _ in plan()]
+    elif (reason := why_stop()) is not None:
         report.reason = reason
+    elif _run(session, runner, plans, report, on_progress):
+        mark_finished(session.ledger, *_inputs(session, request))
     if report.reason is None:
-        report.reason = "the time is up" if is_over() else None if report.results else "nothing to do"
+        report.reason = "the time is up" if runner.is_over() else None if report.results else "nothing to do"
 
 
 def why_wait(session: Session, machine: "Machine") -> str | None:
@@ -382,33 +385,14 @@ def why_wait(session: Session, machine: "Machine") -> str | None:
     return why_not(machine.facts(None if last is None else now(session.environ).timestamp() - last.at))
 
 
-def _run(
-    session: Session,
-    request: IdleRequest,
-    planner: "IdlePlanner",
-    why_stop: Callable[[], str | None],
-    report: IdleReport,
-    on_progress: OnProgress,
-) -> None:
-    """Run jobs and report the result of each: of one that was planned again, the last.
-
-    Where none is left, that is remembered for the next run.
-    """
-    ledger = session.ledger
+def _run(session: Session, runner: JobRunner, plans: Plans, report: IdleReport, on_progress: OnProgress) -> bool:
+    """Run jobs and report the result of each: of one that was planned again, the last. Return whether none is left."""
     with suppress(Locked), session.locks.writer():
         session.knowledge.remove_leftovers(session.home.kv)  # a writer that is running removes them itself
-    runner = JobRunner(
-        ledger,
-        clock=time.monotonic,
-        why_stop=why_stop,
-        now=session.now.timestamp(),
-        until=request.began + request.seconds,
-        most=request.jobs,
-    )
     results = dict[tuple[str, str], JobResult]()
     try:
-        with stopping(session.models, planner.is_over):
-            for result in runner.run(planner.handlers()):
+        with stopping(session.models, runner.is_over):
+            for result in runner.run(plans):
                 kind, name = result.job.kind, (result.job.kind, result.job.subject)
                 known = results.get(name)
                 if known is None or known.state != "done":
@@ -419,7 +403,6 @@ def _run(
         pass  # while a plan waited for the model
     finally:
         report.results = list(results.values())
-    repeats = (one.state == "done" and one.job.kind == "prefetch" for one in report.results)
+    repeats = any(one.state == "done" and one.job.kind == "prefetch" for one in report.results)
     final = ("done", "cached", "no space", "failed", "gave up")  # that another run would not change
-    if all(one.state in final for one in report.results) and not (any(repeats) or planner.is_over()):
-        mark_finished(ledger, *_inputs(session, request))
+    return all(one.state in final for one in report.results) and not (repeats or runner.is_over())

@@ -1,7 +1,7 @@
 """The values of idle work, and the order of jobs.
 
-A job, the request and the report of a run are plain data that travels between processes as it is; the handler of its
-kind plans and runs a job.
+A job, the request and the report of a run are plain data that travels between processes as it is; what runs a job is
+planned with it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -57,14 +57,8 @@ class Job(Struct, frozen=True):
         return self.expected * self.cost_s
 
 
-class Handler(Struct, frozen=True):
-    """How jobs of one kind are planned, best first, and how one of the last plan is run."""
-
-    plan: Callable[[], Sequence[Job]]
-    run: Callable[[Job], Outcome]
-
-
-Handlers = Mapping[Kind, Handler]  # in the order in which the kinds run
+Planned = tuple[Job, Callable[[], Outcome]]  # a job, and what runs it
+Plans = Mapping[Kind, Callable[[], Sequence[Planned]]]  # in the order in which the kinds run; each plans best first
 
 
 class JobResult(Struct, frozen=True):

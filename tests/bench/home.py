@@ -153,10 +153,10 @@ class Home:
             until=float("inf"),
             most=10**6,
         )
-        handlers = self.planner.handlers()
-        wanted = set(handlers if kinds is None else kinds)
+        plans = self.planner.plans()
+        wanted = set(plans if kinds is None else kinds)
         with ordered(self.order):
-            for _ in runner.run({kind: handler for kind, handler in handlers.items() if kind in wanted}):
+            for _ in runner.run({kind: plan for kind, plan in plans.items() if kind in wanted}):
                 pass
         return work()
 

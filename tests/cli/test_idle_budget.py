@@ -54,7 +54,7 @@ def populate(session: Session, is_over: Callable[[], bool]) -> list[str]:
     about = (lambda: None, session.now.timestamp(), began + 1e6, 9)
     runner = JobRunner(ledger, time.monotonic, *about)
     with stopping(session.models, is_over):
-        return [one.state for one in runner.run({"populate": planner.handlers()["populate"]})]
+        return [one.state for one in runner.run({"populate": planner.plans()["populate"]})]
 
 
 def queued(ledger: Ledger) -> list[tuple[str, int]]:
@@ -86,10 +86,9 @@ def test_predicting_from_templates_ends_at_the_first_chunk_or_look_up_after_the_
         return over()
 
     planner = IdlePlanner(session, True, is_over)
-    handler = planner.handlers()["predict"]
-    (job,) = handler.plan()
+    ((_, run),) = planner.plans()["predict"]()
     with closing(session.ledger), pytest.raises(OutOfTime):
-        handler.run(job)
+        run()
     assert next(calls) == steps + 2
 
 

@@ -4,15 +4,16 @@ The evidence of a question are the chunks that share a word with it, the latest 
 first of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from engine.ask.keys import prepare
 from engine.idle.refresh import Reasker
 from engine.idle.scheduler import JobRunner
-from engine.idle.types import Handler, Job, JobResult, Outcome
+from engine.idle.types import Job, JobResult, Outcome
 from engine.settings import Settings
 from engine.text.question import Question
 from engine.types import Answer, AskOptions, Evidence, GeneratedAnswer, Passage, Source, Trace
@@ -115,14 +116,10 @@ def runner(
     return JobRunner(ledger, clock, why_stop, now.timestamp(), *limits)
 
 
-def handler(jobs: Sequence[Job], run: Callable[[Job], Outcome]) -> Handler:
-    """Return a handler of jobs that are planned already."""
-    return Handler(lambda: jobs, run)
-
-
 def run_jobs(home: Home, jobs: list[Job], run: Callable[[Job], Outcome]) -> list[JobResult]:
     """Run jobs of one kind."""
-    return list(runner(home.ledger).run({jobs[0].kind: handler(jobs, run)})) if jobs else []
+    planned = [(job, partial(run, job)) for job in jobs]
+    return list(runner(home.ledger).run({jobs[0].kind: lambda: planned})) if jobs else []
 
 
 def states(results: list[JobResult]) -> list[str]:

@@ -40,8 +40,7 @@ def kept(reader: PromptReader) -> KvBinding:
 
 
 def done(planner: IdlePlanner, kind: Kind) -> list[str]:
-    handler = planner.handlers()[kind]
-    return [handler.run(job).state for job in handler.plan()]
+    return [run().state for _, run in planner.plans()[kind]()]
 
 
 @pytest.mark.slow

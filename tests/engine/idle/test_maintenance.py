@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.plan import maintenance
+from engine.idle.plan import MaintenanceTask, maintenance
 from store.database import Ledger, open_ledger
 
 DAY = 86_400.0
@@ -24,22 +24,21 @@ def test_a_task_is_done_once_a_day(ledger: Ledger) -> None:
     done: list[str] = []
     tasks = {"tables": ("compact search tables", lambda: True, lambda: done.append("compacted"))}
     for at in (NOON, NOON + 60, NOON + DAY - 1, NOON + DAY):
-        handler = maintenance(ledger, tasks, at)
-        assert all(handler.run(job).state == "done" for job in handler.plan())
+        assert all(run().state == "done" for _, run in maintenance(ledger, tasks, at))
     assert done == ["compacted", "compacted"]
 
 
 def test_a_task_that_is_not_needed_is_not_done(ledger: Ledger) -> None:
     tasks = {"tables": ("", lambda: False, lambda: None)}
-    assert maintenance(ledger, tasks, NOON).plan() == []
+    assert maintenance(ledger, tasks, NOON) == []
 
 
 def test_a_task_that_failed_is_due_again(ledger: Ledger) -> None:
     def fail() -> None:
         raise OSError("disk")
 
-    handler = maintenance(ledger, {"slice": ("", lambda: True, fail)}, NOON)
-    (job,) = handler.plan()
+    tasks: dict[str, MaintenanceTask] = {"slice": ("", lambda: True, fail)}
+    ((_, run),) = maintenance(ledger, tasks, NOON)
     with pytest.raises(OSError, match="disk"):
-        handler.run(job)
-    assert len(handler.plan()) == 1
+        run()
+    assert len(maintenance(ledger, tasks, NOON)) == 1

@@ -2,6 +2,7 @@
 
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from engine.idle.refresh import Reasker
 from engine.idle.types import Job, JobResult
 from store.jobs import MAX_ATTEMPTS, JobAccount, Jobs
 from tests.engine.ask.small_home import SmallHome, ask, ingest
-from tests.engine.idle.small_home import Home, handler, home, run_jobs, runner, states
+from tests.engine.idle.small_home import Home, home, run_jobs, runner, states
 
 REWORDED = ("Where, of the choir, is the concert?", "When is the concert of the choir?")
 PREDICTED = (
@@ -146,7 +147,6 @@ def test_a_predicted_question_that_is_stored_in_other_words_is_not_precomputed(t
         ask(session, "Where is the concert of the choir?")
         reasker = Reasker(session.ledger, session.backend, session.settings, session.now)
         offer(reasker, [Prediction(one, "history/form", 0.5) for one in REWORDED])
-        planned = predict.plan_population(reasker)
-        populate = handler(planned, lambda job: predict.populate(reasker, job))
-        results = list(runner(session.ledger).run({"populate": populate}))
+        planned = [(job, partial(predict.populate, reasker, job)) for job in predict.plan_population(reasker)]
+        results = list(runner(session.ledger).run({"populate": lambda: planned}))
         assert {one.job.what: one.state for one in results} == dict(zip(REWORDED, ("cached", "done"), strict=True))

@@ -1,7 +1,7 @@
 """Segments are prefetched one at a time, and whatever ends the run leaves those that were stored before."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from engine.idle.prefetch import PrefetchContext, WantedSegment, is_cached, key_of, plan_segments
-from engine.idle.types import Handler, Job, JobResult
+from engine.idle.types import Job, JobResult, Planned
 from engine.kv.restore import KvBinding, PromptReader
 from engine.models.load import load
 from engine.models.mlx import Mlx
@@ -69,12 +69,12 @@ def context(model: Mlx, box: Box) -> PrefetchContext:
 
 
 def run(model: Mlx, box: Box, segments: Sequence[WantedSegment] = SEGMENTS) -> list[JobResult]:
-    return list(runner(box.ledger).run({"prefetch": handler(model, box, segments)}))
+    return list(runner(box.ledger).run({"prefetch": planned(model, box, segments)}))
 
 
-def handler(model: Mlx, box: Box, segments: Sequence[WantedSegment] = SEGMENTS) -> Handler:
-    plan = plan_segments(context(model, box), segments)
-    return Handler(lambda: plan.jobs, plan.run)
+def planned(model: Mlx, box: Box, segments: Sequence[WantedSegment] = SEGMENTS) -> Callable[[], Sequence[Planned]]:
+    found = plan_segments(context(model, box), segments)
+    return lambda: found
 
 
 def test_segments_are_stored_and_cached_the_next_time(model: Mlx, box: Box) -> None:
@@ -109,9 +109,9 @@ def test_a_segment_without_space_is_not_prefetched(model: Mlx, box: Box) -> None
 
 def test_a_segment_planned_before_new_mail_is_not_prefetched(model: Mlx, box: Box) -> None:
     """New mail comes between planning and running."""
-    plan = plan_segments(context(model, box), SEGMENTS[:1])
+    ((_, prefetch),) = plan_segments(context(model, box), SEGMENTS[:1])
     box.ledger.raise_generation()
-    assert plan.run(plan.jobs[0]).state == "new mail"
+    assert prefetch().state == "new mail"
     assert box.files() == set()
 
 
@@ -157,7 +157,7 @@ def test_where_the_estimate_was_too_small_nothing_is_evicted(model: Mlx, box: Bo
 
 def test_an_interrupted_segment_leaves_those_before_it_and_no_file_of_its_own(model: Mlx, box: Box) -> None:
     broken = Broken(**{one.name: getattr(model, one.name) for one in fields(model)})
-    steps = runner(box.ledger).run({"prefetch": handler(broken, box)})
+    steps = runner(box.ledger).run({"prefetch": planned(broken, box)})
     assert next(steps).state == "done"
     with pytest.raises(SystemExit):
         next(steps)

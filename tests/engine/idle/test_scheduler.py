@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.types import DONE, Handler, Handlers, Job, Kind, Outcome, OutOfTime
+from engine.idle.types import DONE, Job, Kind, Outcome, OutOfTime, Planned, Plans
 from store.database import Ledger, open_ledger
 from store.errors import Locked, PkbError
 from store.jobs import MAX_ATTEMPTS, JobAccount, JobCost, Jobs
@@ -64,9 +64,6 @@ def fail() -> Outcome:
     raise PkbError("the model holds too little")
 
 
-Planned = tuple[Job, Callable[[], Outcome]]  # a job and what happens when it runs
-
-
 def make(
     name: str,
     run: Callable[[], Outcome] = lambda: DONE,
@@ -77,21 +74,9 @@ def make(
     return Job(kind, name, name, "", 1.0, seconds), run
 
 
-def handler(plan: Callable[[], list[Planned]]) -> Handler:
-    """Return a handler that plans these jobs and runs them."""
-    runs = dict[str, Callable[[], Outcome]]()
-
-    def jobs() -> list[Job]:
-        planned = plan()
-        runs.update((one.subject, run) for one, run in planned)
-        return [one for one, _ in planned]
-
-    return Handler(jobs, lambda one: runs[one.subject]())
-
-
 def run(ledger: Ledger, *jobs: Planned, limits: tuple[float, int] = PLENTY, clock: Clock | None = None) -> list[str]:
-    handlers: Handlers = {"populate": handler(lambda: list(jobs))}
-    return states(list(runner(ledger, limits=limits, clock=clock or Clock()).run(handlers)))
+    plans: Plans = {"populate": lambda: list(jobs)}
+    return states(list(runner(ledger, limits=limits, clock=clock or Clock()).run(plans)))
 
 
 def test_kinds_are_planned_when_their_turn_comes(ledger: Ledger) -> None:
@@ -101,11 +86,11 @@ def test_kinds_are_planned_when_their_turn_comes(ledger: Ledger) -> None:
         found.append("refreshed")
         return DONE
 
-    handlers: Handlers = {
-        "refresh": handler(lambda: [make("a", first, kind="refresh")]),
-        "verify": handler(lambda: [make(name, kind="verify") for name in found]),
+    plans: Plans = {
+        "refresh": lambda: [make("a", first, kind="refresh")],
+        "verify": lambda: [make(name, kind="verify") for name in found],
     }
-    done = runner(ledger).run(handlers)
+    done = runner(ledger).run(plans)
     assert [(one.job.kind, one.job.what) for one in done] == [("refresh", "a"), ("verify", "refreshed")]
 
 
@@ -122,11 +107,11 @@ def test_a_job_that_there_is_no_time_for_is_not_begun_and_a_shorter_one_is(ledge
 
 def test_before_each_job_it_is_checked_whether_the_run_must_stop(ledger: Ledger) -> None:
     reasons = iter((None, "on battery", "on battery"))
-    handlers: Handlers = {
-        "populate": handler(lambda: [make("a"), make("b")]),
-        "maintenance": handler(lambda: [make("c", kind="maintenance")]),
+    plans: Plans = {
+        "populate": lambda: [make("a"), make("b")],
+        "maintenance": lambda: [make("c", kind="maintenance")],
     }
-    done = list(runner(ledger, why_stop=lambda: next(reasons)).run(handlers))
+    done = list(runner(ledger, why_stop=lambda: next(reasons)).run(plans))
     assert [(one.job.what, one.state, one.reason) for one in done] == [
         ("a", "done", ""),
         ("b", "stopped", "on battery"),
@@ -144,7 +129,7 @@ def test_when_mail_comes_in_all_is_planned_again(ledger: Ledger) -> None:
         planned.append(ledger.generation)
         return [make("a", ingest), make("b")] if ledger.generation == before else [make("b")]
 
-    done = runner(ledger).run({"populate": handler(plan)})
+    done = runner(ledger).run({"populate": plan})
     assert states(list(done)) == ["done", "new mail", "done"]
     assert planned == [before, ledger.generation]
 
@@ -161,7 +146,7 @@ def test_after_a_week_a_job_that_was_given_up_is_tried_again(ledger: Ledger) -> 
         with pytest.raises(Killed):
             run(ledger, make("a", die))
     later = runner(ledger, now=NOW + timedelta(days=8))
-    assert states(list(later.run({"populate": handler(lambda: [make("a")])}))) == ["done"]
+    assert states(list(later.run({"populate": lambda: [make("a")]}))) == ["done"]
 
 
 def test_a_job_that_a_signal_stops_has_not_been_tried(ledger: Ledger) -> None:
@@ -173,7 +158,7 @@ def test_a_job_that_a_signal_stops_has_not_been_tried(ledger: Ledger) -> None:
 
 
 def test_a_job_that_fails_has_a_reason_and_the_rest_goes_on(ledger: Ledger) -> None:
-    done = list(runner(ledger).run({"populate": handler(lambda: [make("a", fail), make("b")])}))
+    done = list(runner(ledger).run({"populate": lambda: [make("a", fail), make("b")]}))
     assert [(one.state, one.reason) for one in done] == [("failed", "the model holds too little"), ("done", "")]
     assert [job.attempts for job in Jobs(ledger).pending("populate")] == [1]
 
@@ -191,11 +176,11 @@ def test_once_the_time_is_up_nothing_more_is_planned(ledger: Ledger) -> None:
         planned.append("second")
         return []
 
-    handlers: Handlers = {
-        "refresh": handler(lambda: [make("a", clock.works(11), kind="refresh")]),
-        "verify": handler(second),
+    plans: Plans = {
+        "refresh": lambda: [make("a", clock.works(11), kind="refresh")],
+        "verify": second,
     }
-    done = list(runner(ledger, limits=(10, 9), clock=clock).run(handlers))
+    done = list(runner(ledger, limits=(10, 9), clock=clock).run(plans))
     assert (states(done), planned) == (["done"], [])
 
 
@@ -207,7 +192,7 @@ def test_planning_that_runs_out_of_time_is_counted(ledger: Ledger) -> None:
         raise OutOfTime
 
     with pytest.raises(OutOfTime):
-        list(runner(ledger, clock=clock).run({"prefetch": handler(plan)}))
+        list(runner(ledger, clock=clock).run({"prefetch": plan}))
     assert JobAccount(ledger).by_kind()["prefetch"].seconds == 3.0
 
 
@@ -227,12 +212,12 @@ def test_the_seconds_of_all_kinds_add_up_to_the_time_passed(ledger: Ledger) -> N
         clock.at += 3
         return [make("a", clock.works(10)), make("b", clock.works(7))]
 
-    handlers: Handlers = {
-        "populate": handler(slow_plan),
-        "maintenance": handler(lambda: [make("c", clock.works(5), kind="maintenance")]),
+    plans: Plans = {
+        "populate": slow_plan,
+        "maintenance": lambda: [make("c", clock.works(5), kind="maintenance")],
     }
     here = runner(ledger, clock=clock)
-    list(here.run(handlers))
+    list(here.run(plans))
     counted = {kind: (paid.units, paid.seconds) for kind, paid in JobAccount(ledger).by_kind().items()}
     assert counted == {"populate": (2, 20.0), "maintenance": (1, 5.0)}
     assert (sum(seconds for _, seconds in counted.values()), here.done) == (clock.at, 3)
@@ -244,5 +229,5 @@ def test_the_bytes_that_were_stored_are_counted_for_the_job_that_stored_them(led
         return DONE
 
     KvIndex(ledger).write(1, 0.0)
-    done = list(runner(ledger).run({"populate": handler(lambda: [make("a", read), make("b")])}))
+    done = list(runner(ledger).run({"populate": lambda: [make("a", read), make("b")]}))
     assert [one.spent for one in done] == [JobCost(1, 0.0, 4096), JobCost(1)]
