@@ -148,15 +148,11 @@ class AnswerBank:
 
     def _make_room(self, budget: int, key: bytes) -> None:
         """Evict the least frequently used of the others, the least recently used first (LFU, PerCache 4.1.1)."""
-        excess, evicted = self.size()[1] - self._bytes("bytes FROM answers", key) - budget, list[bytes]()
-        rows = self._rows.execute("SELECT key, bytes FROM answers WHERE key != ? ORDER BY uses, last_used", (key,))
-        while excess > 0:
-            other, size = rows.fetchone()
-            evicted.append(other)
-            excess -= size
-        rows.close()
-        for other in evicted:
-            self.drop(other)
+        sql = """DELETE FROM answers WHERE key IN (SELECT key FROM (
+                 SELECT key, sum(bytes) OVER (ORDER BY uses DESC, last_used DESC, key DESC) AS kept FROM answers
+                 WHERE key != ?) WHERE kept > ?)"""
+        if self.size()[1] - self._bytes("bytes FROM answers", key) > budget:
+            self._rows.execute(sql, (key, budget))
 
     def _write(self, key: bytes, answer: CachedAnswer, size: int) -> None:
         """Write the row, updating a former one in place: rows that refer to it stay, unless it is damaged."""
