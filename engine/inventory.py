@@ -171,7 +171,6 @@ class AdapterRow:
     model: str
     tasks: tuple[str, ...]
     collections: tuple[str, ...]
-    answers: int  # that are cached
     problem: str | None
 
     def line(self, width: int) -> str:
@@ -201,10 +200,9 @@ def list_adapters(opened: Session) -> list[AdapterRow]:
     base = ""
     with suppress(UsageError, NoModel):
         base = local_model_of(opened)[1]
-    folder, cached = adapter_folder(opened), AnswerBank(opened.ledger).by_adapter() if opened.there else {}
-    found = list[AdapterRow]()
+    folder, found = adapter_folder(opened), list[AdapterRow]()
     for name in folder.names():
-        uses = *adapter_uses(opened, name), cached.get(name, 0)
+        uses = adapter_uses(opened, name)
         try:
             kept = folder.find(name)
             read = kept.read(folder.notes)

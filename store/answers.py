@@ -136,12 +136,6 @@ class AnswerBank:
         names = ("answered", "pending", "prefilled", "predicted")
         return dict(zip(names, self._rows.execute(sql).fetchone(), strict=True))
 
-    def by_adapter(self) -> dict[str, int]:
-        """Count the cached answers of each of the user's adapters."""
-        sql = """SELECT json_extract(reply, '$.adapter') AS adapter, count(*) FROM intact_answers
-                 WHERE state = 'answered' AND adapter IS NOT NULL GROUP BY adapter ORDER BY adapter"""
-        return {str(name): int(number) for name, number in self._rows.execute(sql)}
-
     def _bytes(self, what: str, key: bytes) -> int:
         row = self._rows.execute(f"SELECT {what} WHERE key = ?", (key,)).fetchone()
         return int(row[0]) if row else 0
