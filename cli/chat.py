@@ -16,13 +16,12 @@ import typer
 from cli import output
 from cli.ask import override, show
 from cli.inspect import print_document
-from cli.output import InDocument, filtered, session
+from cli.output import InDocument, filtered, open_pkb
 from cli.render import show_answer
 from engine import operations
-from engine.app import answer
-from engine.operations import CACHE_USES, document_of, documents, scope_of
-from engine.serve.client import ReadAhead, call, follow_up_writer, unknown_person, wants
-from engine.session import Session, now
+from engine.app import Pkb
+from engine.serve.client import ReadAhead, follow_up_writer, unknown_person, wants
+from engine.session import now
 from engine.text.terminal import one_line
 from engine.types import NO_FILTERS, AskOptions, AskResult, Filters, FollowedAnswer, Source, Step, grouped
 from store.errors import NoModel, NoStore, PkbError, UsageError
@@ -53,37 +52,37 @@ def chat(
     """
     limit: str | None = None  # of the documents that are shown, too
 
-    def configure(opened: Session) -> Session:
-        override(opened, model=model, max_tokens=max_tokens, cache=cache, no_daemon=no_daemon)
-        opened.collection = limit
-        return opened
+    def configure(pkb: Pkb) -> Pkb:
+        override(pkb.session, model=model, max_tokens=max_tokens, cache=cache, no_daemon=no_daemon)
+        pkb.session.collection = limit
+        return pkb
 
-    with session() as opened:
-        scope = scope_of(configure(opened), filters)
+    with open_pkb() as pkb:
+        scope = configure(pkb).scope(filters)
         limit = scope.collection
-        options = AskOptions(scope, opened.settings.ask.k if k is None else k, *CACHE_USES[cache or "use"])
-        _ = opened.ledger  # NoStore before the first question
-        with output.progress_line(opened):
-            lost = unknown_person(opened, scope)
+        options = pkb.options(scope, k, cache or "use")
+        _ = pkb.session.ledger  # NoStore before the first question
+        with output.progress_line(pkb.session):
+            lost = unknown_person(pkb.session, scope)
         if lost:
             output.say(f"pkb: {lost}")
     _converse(Conversation(options, as_json=as_json, explain=explain), configure, as_json=as_json)
 
 
-def _converse(conversation: "Conversation", configure: Callable[[Session], Session], *, as_json: bool) -> None:
+def _converse(conversation: "Conversation", configure: Callable[[Pkb], Pkb], *, as_json: bool) -> None:
     """Handle line after line; report one that fails or is interrupted in its place, and continue."""
     with ExitStack() as held:
-        opened, ahead = configure(held.enter_context(session())), ReadAhead()
+        pkb, ahead = configure(held.enter_context(open_pkb())), ReadAhead()
 
         def look(line: str) -> None:
             if not line.startswith("/"):
-                ahead.typed(opened, line, conversation.options)
+                ahead.typed(pkb.session, line, conversation.options)
 
         for line in _typed(look, as_json=as_json):
             ahead.end()
             try:
-                opened = _current(opened, held, configure)
-                if not conversation.hear(line, opened):
+                pkb = _current(pkb, held, configure)
+                if not conversation.hear(line, pkb):
                     return
             except (NoStore, NoModel):
                 raise  # for every question alike
@@ -93,16 +92,14 @@ def _converse(conversation: "Conversation", configure: Callable[[Session], Sessi
                 output.error(130, "stopped", None, as_json=as_json, question=line.strip())
 
 
-def _current(opened: Session, held: ExitStack, configure: Callable[[Session], Session]) -> Session:
-    """Return the session for the next line: the date in prompts, and the process with the model, may have changed."""
-    today = now(opened.environ)
-    if wants(opened) or opened.now.date() != today.date():
-        if "models" in vars(opened):
-            opened.models.forget()
+def _current(pkb: Pkb, held: ExitStack, configure: Callable[[Pkb], Pkb]) -> Pkb:
+    """Return the home for the next line: the date in prompts, and the process with the model, may have changed."""
+    today = now(pkb.session.environ)
+    if wants(pkb.session) or pkb.session.now.date() != today.date():
         held.close()
-        opened = configure(held.enter_context(session()))
-    opened.now = today
-    return opened
+        pkb = configure(held.enter_context(open_pkb()))
+    pkb.session.now = today
+    return pkb
 
 
 @contextmanager
@@ -192,7 +189,7 @@ class Conversation:
         self._source: Source | None = None  # of the last answer that has one
         self._turns: list[Turn] = []  # the complete questions
 
-    def hear(self, typed: str, opened: Session) -> bool:
+    def hear(self, typed: str, pkb: Pkb) -> bool:
         """Do what a line says; False if it ends the conversation, PkbError if it cannot be done."""
         name, _, rest = typed.strip().partition(" ")
         if typed.strip().casefold() in _ENDS:
@@ -205,15 +202,15 @@ class Conversation:
                 show_answer(result, streamed=False, explain=False, more="")
                 print(flush=True)
         elif name in ("/show", "/open"):
-            self._show_source(rest.strip(), opened, opens=name == "/open")
+            self._show_source(rest.strip(), pkb, opens=name == "/open")
         elif name == "/wrong":
-            self._wrong(opened)
+            self._wrong(pkb)
         elif typed.strip().casefold() in _HELPS:
             print(_HELP, flush=True)
         elif name.startswith("/"):
             raise UsageError(f"no command {one_line(name, 40)}", "/help")
         elif name:
-            self._ask(typed.strip(), opened)
+            self._ask(typed.strip(), pkb)
         return True
 
     def _asked(self) -> tuple[str, str | None, AskResult]:
@@ -221,29 +218,29 @@ class Conversation:
             raise UsageError("no question asked yet", "/help")
         return self._last
 
-    def _show_source(self, number: str, opened: Session, *, opens: bool) -> None:
+    def _show_source(self, number: str, pkb: Pkb, *, opens: bool) -> None:
         """Print the document of a source of the last answer, or open its file, as `pkb show` does."""
         groups = grouped(self._asked()[2].reply.sources)
         if not (number.isdecimal() and len(number) < 4 and 0 < int(number) <= len(groups)):
             raise UsageError(f"no source {one_line(number, 20) or 'without a number'} of {len(groups)}", "/answer")
         source = groups[int(number) - 1][0]
         if opens:
-            operations.open_source(opened, source, f"/show {number}")
+            operations.open_source(pkb.session, source, f"/show {number}")
             if self._as_json:
                 output.data({"number": int(number), "source": source})
             return
-        with output.progress_line(opened, "Reading..."):
-            rows = document_of(source, call(opened, documents, source.path, source.message_id))
+        with output.progress_line(pkb.session, "Reading..."):
+            rows = pkb.show_source(source)
         for row in rows:
             output.data(row) if self._as_json else print_document(row, source.lines)
 
-    def _ask(self, typed: str, opened: Session) -> None:
+    def _ask(self, typed: str, pkb: Pkb) -> None:
         from engine.ask.followup import condense, turn_of
         from store.history import may_be_followed
 
         begun = time.perf_counter()
-        self._turns = [turn for turn in self._turns if may_be_followed(opened.ledger, turn.asked)]
-        condensed = condense(typed, self._turns, follow_up_writer(opened))
+        self._turns = [turn for turn in self._turns if may_be_followed(pkb.session.ledger, turn.asked)]
+        condensed = condense(typed, self._turns, follow_up_writer(pkb.session))
         took = round((time.perf_counter() - begun) * 1000, 3)
         asked, options = condensed.asked or typed, self.options
         before = self._source if condensed.by != "itself" else None
@@ -256,8 +253,8 @@ class Conversation:
             title = one_line(before.title, 60) or "no subject" if before else ""
             unclear = f"asked as typed, in “{title}” first" if title else "asked as typed: unclear what it refers to"
             output.say(f"→ {condensed.asked or unclear}")
-        with output.progress_line(opened) as remove, output.Stream(remove) as streamed:
-            answered = answer(opened, asked, options, None if self._as_json else streamed.say)
+        with output.progress_line(pkb.session) as remove, output.Stream(remove) as streamed:
+            answered = pkb.answer(asked, options, None if self._as_json else streamed.say)
         note = f"by {condensed.by}" if condensed.asked else "asked as typed, without the answer cache"
         answered.trace.steps.insert(0, Step("condense", took, note))
         show(answered, streamed.started, as_json=self._as_json, explain=self._explain, more="/answer", brief=True,
@@ -271,14 +268,10 @@ class Conversation:
             self._turns.append(turn_of(answered.reply))
         answered.keep()
 
-    def _wrong(self, opened: Session) -> None:
+    def _wrong(self, pkb: Pkb) -> None:
         """Drop the last answer; it is no context for the next then."""
-        from engine.ask.semantic import reject_answer
-
         said, asked, _ = self._asked()
-        taken = reject_answer(opened.ledger, opened.now, question=asked or said)
-        if taken is None:
-            raise PkbError("the last question has no cached answer", "/help")
+        taken = pkb.reject(asked or said)
         if self._as_json:
             output.data({"question": taken.question, "tier": taken.tier})
         else:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cli.chat import Conversation
-from cli.output import session
+from cli.output import open_pkb
 from engine.types import AskOptions
 from tests.cli.conftest import Pkb
 from tests.cli.serving import Served
@@ -36,7 +36,7 @@ def answers(conversations: Sequence[Sequence[str]]) -> list[list[dict[str, Any]]
     found = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PKB_EMBED", "")
-        with session() as opened:
+        with open_pkb() as pkb:
             for lines in conversations:
                 one, out = (
                     Conversation(AskOptions(), as_json=True, explain=False),
@@ -44,7 +44,7 @@ def answers(conversations: Sequence[Sequence[str]]) -> list[list[dict[str, Any]]
                 )
                 with redirect_stdout(out):
                     for line in lines:
-                        assert one.hear(line, opened)
+                        assert one.hear(line, pkb)
                 out.seek(0)
                 found.append([json.loads(line) for line in out])
     return found
