@@ -294,22 +294,6 @@ def synonymous(one: str, other: str) -> bool:
     return one == other or other in _synonyms().get(one, ()) or one_root(one, other)
 
 
-_WHY = {
-    "language": "not in English",
-    "kind": "another kind of question",
-    "names": "another name",
-    "numbers": "other numbers",
-    "dates": "other dates",
-    "negation": "one of the two is negated",
-    "person": "about another person",
-    "time": "about another time",
-    "place": "another of several",
-    "role": "who does it to whom may differ",
-    "way": "another direction",
-    "words": "other words",
-}
-
-
 def why_different(new: Question, cached: Question) -> str | None:
     """Return why two questions may not share an answer; None if they may, provided that the evidence agrees."""
     one, two = question_features(new), question_features(cached)
@@ -322,20 +306,20 @@ def why_different(new: Question, cached: Question) -> str | None:
     scheduled = frozenset([frozenset(("present", "future"))] * (new.asked in ("date", "time", "place")))
     times, alike = {frozenset(pair) for pair in product(one.tenses, two.tenses)}, _ALIKE_TENSES | scheduled
     doubts = {
-        "language": not (one.english and two.english) and one.content != two.content,
-        "kind": new.asked != cached.asked or (new.asked == "other" and one.asking != two.asking),
-        "names": not one.names.isdisjoint(left[0]) or not two.names.isdisjoint(left[1]),
-        "numbers": one.numbers != two.numbers,
-        "dates": new.dates != cached.dates,
-        "negation": one.negations != two.negations,
-        "person": bool(one.persons and two.persons) and one.persons.isdisjoint(two.persons),
-        "time": not any("any" in pair or len(pair) == 1 or pair in alike for pair in times),
-        "role": _other_role(one, two, pairs),
-        "way": bool((one.ways ^ two.ways) - _VAGUE_WAYS),
-        "place": one.places != two.places,
-        "words": more not in ([], [False]),
+        "not in English": not (one.english and two.english) and one.content != two.content,
+        "another kind of question": new.asked != cached.asked or (new.asked == "other" and one.asking != two.asking),
+        "another name": not one.names.isdisjoint(left[0]) or not two.names.isdisjoint(left[1]),
+        "other numbers": one.numbers != two.numbers,
+        "other dates": new.dates != cached.dates,
+        "one of the two is negated": one.negations != two.negations,
+        "about another person": bool(one.persons and two.persons) and one.persons.isdisjoint(two.persons),
+        "about another time": not any("any" in pair or len(pair) == 1 or pair in alike for pair in times),
+        "another of several": one.places != two.places,
+        "who does it to whom may differ": _other_role(one, two, pairs),
+        "another direction": bool((one.ways ^ two.ways) - _VAGUE_WAYS),
+        "other words": more not in ([], [False]),
     }
-    return next((_WHY[part] for part in _WHY if doubts[part]), None)
+    return next((why for why, is_so in doubts.items() if is_so), None)
 
 
 def asks_in_same_words(new: Question, cached: Question) -> bool:
