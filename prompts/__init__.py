@@ -31,3 +31,9 @@ def word_patterns(name: str) -> dict[str, str]:
     for kind, _, words in (line.partition(": ") for line in prompt(name).splitlines() if not line.startswith("#")):
         found[kind] = f"{found[kind]}|{words}" if kind in found else words
     return found
+
+
+@cache
+def word_sets(name: str) -> dict[str, frozenset[str]]:
+    """Return the words of a list by kind, one of `kind: words` per line."""
+    return {kind: frozenset(words.replace("|", " ").split()) for kind, words in word_patterns(name).items()}

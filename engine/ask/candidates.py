@@ -21,7 +21,7 @@ from engine.text.spans import Found, Kind, find, time_of
 from engine.text.time_sensitive import instruction_end, plain_words
 from engine.text.words import FUNCTION_WORDS, Span, words
 from engine.types import Grade, Passage
-from prompts import word_patterns
+from prompts import word_patterns, word_sets
 from store.types import replace
 
 if TYPE_CHECKING:
@@ -55,11 +55,6 @@ def coverage(idf: Mapping[str, float], said: frozenset[str]) -> float:
     return sum(value for word, value in idf.items() if word in said) / total if total > 0 else 0.0
 
 
-_TASK = (
-    "summarize summarise summary describe discuss discussing discussion explain mention say said tell talk think "
-    "thought opinion attitude view conclude conclusion decide decision reason according regarding group team meeting "
-    "email mail message subject sent wrote person people phone telephone number address want now currently moment"
-)
 _ASIDE = re.compile(
     r"\[|>|(?:re|aw|fwd?|from|to|cc|subject|date|sent):\s|on .{6,80}\bwrote:|.{2,60}\bwrites?:$", re.IGNORECASE
 )
@@ -67,8 +62,9 @@ _ASIDE = re.compile(
 _SEPARATOR = re.compile(r"[\W_]*(?:(?:original|forwarded) message|forwarded by\b.*)?[\W_]*", re.IGNORECASE | re.DOTALL)
 _REQUEST = re.compile(r"\bplease\b|\b(?:could|can|would|will) (?:you|someone|somebody|everyone)\b", re.IGNORECASE)
 _CLOSING, _GREETING = re.compile(word_patterns("languages")["closing"], re.IGNORECASE), 40  # characters at most
+_LISTED = word_sets("question_words")
 _MEETING = frozenset(words("meeting"))
-TASK_WORDS = frozenset(words(_TASK))  # say what to do with an answer, not what it is about
+TASK_WORDS = frozenset(words(" ".join(_LISTED["task"])))  # say what to do with an answer, not what it is about
 
 
 class Candidate(Struct, frozen=True):
@@ -209,8 +205,7 @@ def wanted(question: Question) -> Kind | None:
 
 
 RETRIEVAL = 5.0  # of a passage's score, beside the reader's
-_ENGLISH_TEXT = "what when where who which why how is are did does has have the a and to of for on at by from it i we"
-_ENGLISH = frozenset(_ENGLISH_TEXT.split())
+_ENGLISH = _LISTED["common"]
 ANSWERS = 0.85  # probability of an answer, from which it is one and not the closest passage
 # Log odds fitted on LoCoMo and the judged mails and meetings in equal parts, and moved so that even odds, below which
 # pkb declines by default, are those of one right answer in four.

@@ -29,7 +29,7 @@ from engine.text.time_sensitive import (
     whole_document_question,
 )
 from engine.types import Answer, AskOptions, Backend, Trace, json_values
-from prompts import version, word_patterns
+from prompts import version, word_patterns, word_sets
 from store.answers import AnswerBank, CachedAnswer, Origin, State, names_of
 from store.database import Ledger
 from store.errors import UsageError
@@ -51,12 +51,7 @@ _TRAILING = " .?!…,;:。？！、"  # not all punctuation: C and C# are two th
 _APOSTROPHES = str.maketrans("’‘ʼ`´", "'''''")
 _ABBREVIATIONS = frozenset(("AM", "IT", "US", "WHO"))
 _WORD = re.compile(r"[^\W\d_]{2,}")
-# Words of a clause inside a question, whose verb is not that of the question.
-_IN_CLAUSES = """
-that which who whom say says said tell tells told think thinks thought know knows knew believe believes believed
-want wants wanted mean means meant do does did has have had will would can could should made wrote sent
-"""
-_CLAUSES = frozenset(_IN_CLAUSES.split())
+_CLAUSES = word_sets("question_words")["clause"]
 _THANKS = re.compile(rf"(?:\s*[{_TRAILING[1:]}-][{_TRAILING}-]*(?:please|thanks|thank you))+\Z", re.IGNORECASE)
 
 # Phrases around a question, for case-insensitive regular expressions.

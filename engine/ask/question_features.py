@@ -1,6 +1,6 @@
 """The normal form of a question, without politeness, and the features that show whether another one asks the same.
 
-English, by `prompts/question_words.txt` and small tables; unknown words make two questions differ. Knows neither corpus
+English, by `prompts/question_words.txt`; unknown words make two questions differ. Knows neither corpus
 nor other questions.
 """
 
@@ -15,26 +15,14 @@ from itertools import pairwise
 from engine.ask.keys import ASKED_FOR, BEFORE_IT, GREETING, QUESTION_WORD
 from engine.text.question import Question, understand
 from engine.text.words import base, irregular_verbs
-from prompts import prompt, word_patterns
+from prompts import prompt, word_sets
 from store.types import replace
 
-
-def _table(text: str) -> dict[str, str]:
-    """Parse "a b: c, d: e" into the normal form of each word."""
-    pairs = [group.split(":") for group in text.split(",")]
-    return {word: meaning.strip() for members, meaning in pairs for word in members.split()}
-
-
-_ASKING = _table("what which whatever: what, when: when, where: where, who whom: who, whose: whose, why: why, how: how")
-_PERSONS = _table(
-    "i me my mine myself: I, we us our ours: we, you your yours: you, he him his: he, she her hers: she,"
-    "they them their theirs: they"
+_WORDS = word_sets("question_words")
+_ASKING, _PERSONS, _TENSES = (  # the normal form of each word
+    {word: kind.partition(" ")[2] for kind, words in _WORDS.items() if kind.startswith(name) for word in words}
+    for name in ("asking ", "person ", "tense ")
 )
-_TENSES = _table(
-    "will shall: future, should must: duty, did was were had: past, is are am do does: present,"
-    "would could can may might: modal"
-)
-_WORDS = {kind: frozenset(words.replace("|", " ").split()) for kind, words in word_patterns("question_words").items()}
 _BE, _HAVE, _DO = _WORDS["be"], _WORDS["have"], _WORDS["do"]
 _DONE_TO, _AUXILIARY = _BE | _WORDS["getting"], _BE | _HAVE | _DO | _WORDS["modal"]
 _WAYS, PREPOSITIONS, _NEGATIONS, _PLACES = (_WORDS[one] for one in ("ways", "prepositions", "negations", "places"))
@@ -43,7 +31,7 @@ _SCHEDULED, _FORMS = _WORDS["scheduled"], {*_ASKING, *_PERSONS, *_TENSES, *_NEGA
 # Words that do not change what a question asks about.
 _FUNCTION = _FORMS.union(_FREE - _WORDS["telling"], _WAYS, _WORDS["exactly"], _WORDS["going"])
 _EXTRA = 3  # words between a form of "be" and its participle
-_SUBJECTS = frozenset(("i", "you", "he", "she", "we", "they", "it"))
+_SUBJECTS, _DETERMINERS, _IS = _WORDS["subjects"], _WORDS["determiners"], _WORDS["with is"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,12 +258,7 @@ _SIGNS = str.maketrans("’‘ʼ`´‐‑‒–—", "'''''-----")
 _TOKEN = re.compile(r"\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th)?(?![^\W\d_])|[^\W_]+(?:'[^\W_]+)*|[+&#%$€£]")
 _SHORT = {"won't": "will not", "can't": "can not", "cannot": "can not", "shan't": "shall not", "let's": "let us"}
 _CLITICS = {"'re": "are", "'ve": "have", "'ll": "will", "'m": "am", "'d": "would"}
-_WHAT_IS = "what which who whom whose when where why how it there that here he she this"  # before "'s" that is "is"
-_IS = frozenset(_WHAT_IS.split())
 _LONGEST_QUESTION = 1000  # characters
-_DETERMINERS = frozenset(
-    ("the", "a", "an", "my", "our", "your", "his", "her", "its", "their", "some", "any", "this", "both", "all")
-)
 
 
 @lru_cache(maxsize=1 << 12)

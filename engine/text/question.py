@@ -15,7 +15,7 @@ from msgspec import Struct
 from engine.text import dates
 from engine.text.time_sensitive import is_foreign, listed_words, phrases, plain_words, time_sensitivity, word_lists
 from engine.text.words import FUNCTION_WORDS, words
-from prompts import word_patterns
+from prompts import word_patterns, word_sets
 
 AnswerType = Literal["date", "time", "place", "person", "number", "amount", "yes/no", "other"]
 
@@ -26,13 +26,8 @@ _KINDS = [(kind, re.compile(rf"\b(?:{QUESTION_KINDS[kind]})\b", re.IGNORECASE)) 
 _AUXILIARY = re.compile(
     r"\W*(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|may|might|must)(?:n['’]t)?\b", re.I
 )
-_ASKING = (
-    "accord attitud com concern describ discuss discussion document email explain group mail meet mention messag next "
-    "opinion participant peopl person regard relat said say summarise summariz summary talk team tell think "
-    "thought told toward upcom view "
-)
 # Words about asking and saying, which the answering text rarely contains; as stemmed by words().
-ASKING_WORDS = frozenset(_ASKING.split())
+ASKING_WORDS = word_sets("question_words")["requests"]
 # Words of the question itself, stemmed: the amount or the time is what answers it.
 _ASKED: dict[str, frozenset[str]] = {"amount": frozenset(["much"]), "time": frozenset(["tim", "hour", "clock"])}
 _BEGINS = frozenset(["start", "begin"])  # implied by any question for a next time

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from msgspec import Struct
 
 from engine.text.time_sensitive import FUNCTION_WORDS as FUNCTION_WORDS
-from prompts import word_groups
+from prompts import word_groups, word_sets
 from store.types import plain_words, turns
 
 # `re` does not count Indic vowel signs as letters, but they are part of the word.
@@ -35,6 +35,7 @@ _UNSPACED = re.compile(
     r"\uf900-\ufaff\U00020000-\U0003ffff]+)"
 )
 _VOWEL = re.compile(r"[aeiouy]")
+_LISTED = word_sets("question_words")
 
 
 def words(text: str) -> list[str]:
@@ -132,11 +133,7 @@ def _shorten(word: str) -> str:
 
 # Stemmed endings by which words of one root differ. -er is left out: the agent is not the action.
 _INFLECTED = frozenset(("", "e", "y", "at", "ate", "se"))
-_DERIVED = """
-ion ation ition ment ement ance ence anc enc ancy ency ant ent nes ness iness iv ativ ical abl ibl ur ication al ial ic
-ity ou
-"""
-_FAMILY = _INFLECTED.union(_DERIVED.split())
+_FAMILY = _INFLECTED | _LISTED["endings"]
 _DOUBTFUL = frozenset(("y", "al", "ial", "ity", "ic", "ant", "ent"))  # "office" and "official" are unrelated
 _ALTERNATIONS = frozenset(map(frozenset, (("d", "sion"), ("l", "ility"), ("t", "c"), ("t", "cy"))))  # decide, able
 _SPELLED = re.compile(r"(?:is|ys)(?=e$|ation)|(?<=[^t])our(?!n|c)")  # organise, analyse, neighbourhood
@@ -200,19 +197,10 @@ _REPLIES = frozenset(["re", "aw", "fw", "fwd", "wg"])  # subject prefixes, not s
 _OPENER = re.compile(r"\s*(?:[-*•+–—]\s|>|\d{1,3}[.)]\s|\(?[a-zA-Z][.)]\s|\||#{1,6}\s|[-=_*]{3,})")
 _STOP = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*]{0,4}(?=\s)|[。！？｡]++[」』）”]{0,4}")
 _WIDE = frozenset("。！？｡")
-_TITLES_TEXT = (
-    "mr mrs ms dr prof st sen rep gov gen col lt sgt capt cmdr rev hon messrs mt ft vs ca cf eg ie e.g "
-    "i.e z.b u.s u.k u.n d.c d.h u.a bzw vgl str dept approx est jan feb mar apr jun jul aug sep sept oct nov dec "
-)
-_TITLES = frozenset(_TITLES_TEXT.split())
-_NUMBERED = frozenset(["no", "nos", "nr", "fig", "sec", "art", "p", "pp"])  # "No. 5", but "The answer is no. We go."
+_TITLES, _NUMBERED = _LISTED["abbreviations"], _LISTED["numbered"]  # "No. 5", but "The answer is no. We go."
 _ORDINAL = re.compile(r"\d{1,2}$")
 _MONTH = re.compile(r"\s+(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|o[ck]t|nov|de[cz])[a-z]*\b", re.I)
-# These may end a sentence, or not.
-_WEAK = frozenset(["a.m", "p.m", "am", "pm", "etc", "inc", "corp", "co", "ltd", "jr", "sr", "usw", "ph.d", "u.s.a"])
 _LAST_WORD = re.compile(r"[^\s(\[\"“'/]+$")
-_PARTICLES_TEXT = "of the and de von van der den la le du da di bin al at for "
-_PARTICLES = frozenset(_PARTICLES_TEXT.split())
 
 
 class Span(Struct, frozen=True):
@@ -250,7 +238,7 @@ def speaker_label(line: str) -> tuple[str, int] | None:
     if match is None or match["name"].lower() in _REPLIES:
         return None
     words = re.sub(r"\([^()]*\)", " ", match["name"]).split()
-    proper = all(not word[0].islower() or word in _PARTICLES for word in words)
+    proper = all(not word[0].islower() or word in _LISTED["particles"] for word in words)
     return (match["name"].strip(), match.end()) if words and len(words) <= 6 and proper else None
 
 
@@ -303,7 +291,7 @@ def _ends_sentence(text: str, start: int, end: int, stop: re.Match[str]) -> bool
     last = word.group().lower() if word else ""
     if last in _TITLES or (len(last) == 1 and last.isalpha() and last != "i"):
         return False
-    if last in _WEAK or "." in last:
+    if last in _LISTED["may end"] or "." in last:
         return following.isupper() or not following
     if (last in _NUMBERED and following.isdigit()) or (_ORDINAL.fullmatch(last) and _MONTH.match(rest)):
         return False
