@@ -198,7 +198,7 @@ def whole_document_question(text: str) -> WholeDocumentQuestion | None:
         if not begins or len(words) <= begins:
             break
         text = text.split(maxsplit=begins)[-1]
-    if not (tokens := plain_words(text)) or tokens[0] not in _beginnings() or len(tokens) > 24:
+    if not (tokens := plain_words(text)) or len(tokens) > 24:
         return None
     if aspect := _aspect(tokens):
         return WholeDocumentQuestion(aspect)
@@ -268,12 +268,6 @@ def _aspect(tokens: Sequence[str]) -> Aspect | None:
 @cache
 def _openings() -> frozenset[Phrase]:
     return frozenset(chain.from_iterable(parts["opening"] for parts in word_lists(_LIST).values()))
-
-
-@cache
-def _beginnings() -> frozenset[str]:
-    firsts = (phrase[0] for language in word_lists(_LIST) for phrase in _phrases(language))
-    return frozenset(firsts) | _anywhere("frame")
 
 
 @cache
