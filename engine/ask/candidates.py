@@ -22,7 +22,7 @@ from engine.text.time_sensitive import instruction_end, plain_words
 from engine.text.words import FUNCTION_WORDS, Span, words
 from engine.types import Grade, Passage
 from prompts import word_patterns, word_sets
-from store.types import replace
+from store.types import Chunk, replace
 
 if TYPE_CHECKING:
     from engine.models.minilm import Mark, SpanReader, WindowScores
@@ -250,15 +250,14 @@ def read_sources(
             asked and asked.isdisjoint(words(f"{one.speaker or ''} {one.text}"))
         ):
             known.append(one)
-    chunks = list[_Chunk]()
-    for number, read in enumerate(reads):
+    parts = list[tuple[int, int, Chunk]]()
+    for number, read in enumerate(reads):  # each chunk with its source, and where it begins in the text of that
         starts = accumulate((len(chunk.text) + 1 for chunk in read.chunks), initial=0)
-        parts = zip(starts, read.chunks, strict=False)
-        chunks += [_Chunk(number, at, f"{chunk.header}\n", chunk.text) for at, chunk in parts]
-    texts = reader.read(question.text, [(one.header, one.text) for one in chunks])
-    for chunk, windows in zip(chunks, texts, strict=True):
-        inside = [one for one in known if one.read == chunk.read and 0 <= one.span.start - chunk.at < len(chunk.text)]
-        for key, mark in _marks(question, chunk, windows, inside):
+        parts += [(number, at, chunk) for at, chunk in zip(starts, read.chunks, strict=False)]
+    texts = reader.read(question.text, [(f"{chunk.header}\n", chunk.text) for *_, chunk in parts])
+    for (number, at, chunk), windows in zip(parts, texts, strict=True):
+        inside = [one for one in known if one.read == number and 0 <= one.span.start - at < len(chunk.text)]
+        for key, mark in _marks(question, chunk, at, windows, inside):
             marks[key] = max(mark, marks.get(key, mark), key=lambda one: one.score)
     marked = list[Candidate]()
     for one in known:
@@ -329,31 +328,23 @@ def _told(read: Passage) -> frozenset[str]:
     return frozenset(words(f"{read.header} {read.sender} {' '.join(read.recipients)} {read.text}"))
 
 
-class _Chunk(Struct, frozen=True):
-    """A part of a source's text: `read` is the index of the source, `at` the offset at which the part begins."""
-
-    read: int
-    at: int
-    header: str
-    text: str
-
-
 def _marks(
-    question: Question, chunk: _Chunk, windows: "Sequence[WindowScores]", inside: Sequence[Candidate]
+    question: Question, chunk: Chunk, at: int, windows: "Sequence[WindowScores]", inside: Sequence[Candidate]
 ) -> "Iterator[tuple[tuple[int, int], Mark]]":
     """Yield the best span of each sentence, that of who says it where a person is asked for, and it is the likelier."""
+    header = f"{chunk.header}\n"
     for window in windows:
-        marks = ((one, window.best(max(0, one.span.start - chunk.at), one.span.end - chunk.at)) for one in inside)
+        marks = ((one, window.best(max(0, one.span.start - at), one.span.end - at)) for one in inside)
         found = [(one, mark) for one, mark in marks if mark]
-        by = window.best(-len(chunk.header), len(chunk.text)) if question.asked == "person" and found else None
+        by = window.best(-len(header), len(chunk.text)) if question.asked == "person" and found else None
         # The name in front of a turn or of a mail.
-        source = (chunk.header if by.start < 0 else chunk.text)[by.start :] if by else ""
+        source = (header if by.start < 0 else chunk.text)[by.start :] if by else ""
         name = source[: by.end - by.start].casefold() if by else ""
         said = [pair for pair in found if name and name in (pair[0].speaker or "").casefold()]
         most = max(said, key=lambda pair: pair[1].evidence, default=None)
         for one, mark in found:
             is_said = by and most and one is most[0] and by.score > mark.score
-            span = (one.span.start, one.span.start) if is_said else (mark.start + chunk.at, mark.end + chunk.at)
+            span = (one.span.start, one.span.start) if is_said else (mark.start + at, mark.end + at)
             yield (one.read, one.place), replace(by if by and is_said else mark, start=span[0], end=span[1])
 
 
