@@ -1,4 +1,4 @@
-"""Converts a GGUF file into a folder of the hub's cache that mlx-lm loads, a tensor at a time.
+"""Converts a GGUF file into a folder of the hub's cache that mlx-lm loads.
 
 Formats of 32 values with a scale and an offset are repacked, their numbers unchanged; the others become 16 bits.
 """
@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -38,26 +38,18 @@ UNUSED = re.compile(r"rope_freqs\.weight|(?:v|mm)\..*")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One array of the new file: its dtype as safetensors names it, and its shape."""
+class Converted:
+    """A tensor, and what it becomes: the array of this name, or a packed one with scales and biases beside it."""
 
+    place: TensorPlace
     name: str
-    dtype: str
-    shape: tuple[int, ...]
+    bits: int | None  # of a value, None if it is not quantised
 
     @property
     def bytes(self) -> int:
-        """Return its size."""
-        return prod(self.shape) * (4 if self.dtype == "U32" else 2)
-
-
-@dataclass(frozen=True, slots=True)
-class Converted:
-    """A tensor and the arrays that it becomes: one, or weight, scales and biases."""
-
-    place: TensorPlace
-    parts: tuple[Part, ...]
-    bits: int | None  # of a value, None if it is not quantised
+        """Return the size of its arrays."""
+        count = prod(self.place.shape)
+        return count * self.bits // 8 + count // GROUP * 4 if self.bits else count * 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +64,7 @@ class Plan:
     @property
     def bytes(self) -> int:
         """Return the bytes of the converted weights, without the file header."""
-        return sum(part.bytes for one in self.tensors for part in one.parts)
+        return sum(one.bytes for one in self.tensors)
 
     @property
     def read(self) -> int:
@@ -82,7 +74,7 @@ class Plan:
     @property
     def quantization(self) -> dict[str, Any] | None:
         """Return mlx-lm's entry for config.json, with the width of each layer that is packed; None if none is."""
-        packed = {one.parts[0].name.removesuffix(".weight"): one.bits for one in self.tensors if one.bits}
+        packed = {one.name.removesuffix(".weight"): one.bits for one in self.tensors if one.bits}
         layers = {name: {"group_size": GROUP, "bits": bits} for name, bits in packed.items()}
         return {"group_size": GROUP, "bits": max(packed.values()), **layers} if packed else None
 
@@ -107,22 +99,12 @@ def plan(header: GgufHeader) -> Plan:
             raise header.refusal(f"it has no tensor {name}")
         if place.shape != known[new]:
             raise header.refusal(f"its tensor {name} has the shape {place.shape} instead of {known[new]}")
-    places = {name: place for name, place in header.tensors.items() if name in names}
-    kinds = {place.kind.name for place in header.tensors.values() if len(place.shape) > 1}
-    half = "BF16" if "BF16" in kinds and not kinds & PACKED.keys() else "F16"
-    return Plan(header, found, half, tuple(_converted(place, names[name], half) for name, place in places.items()))
-
-
-def _converted(place: TensorPlace, name: str, half: str) -> Converted:
-    if len(place.shape) < 2 or place.kind.name not in PACKED:
-        return Converted(place, (Part(name, half, place.shape),), None)
-    (rows, columns), bits = place.shape, PACKED[place.kind.name]
-    base = name.removesuffix(".weight")
-    numbers = (rows, columns // GROUP)
-    packed = Part(name, "U32", (rows, columns * bits // 32))
-    return Converted(
-        place, (packed, Part(f"{base}.scales", half, numbers), Part(f"{base}.biases", half, numbers)), bits
-    )
+    places = [(place, len(place.shape) > 1) for place in header.tensors.values()]
+    kinds = {place.kind.name for place, is_matrix in places if is_matrix}
+    half = "bfloat16" if "BF16" in kinds and not kinds & PACKED.keys() else "float16"
+    bits = {place.name: PACKED.get(place.kind.name) if is_matrix else None for place, is_matrix in places}
+    tensors = (Converted(header.tensors[name], names[name], bits[name]) for name in bits if name in names)
+    return Plan(header, found, half, tuple(tensors))
 
 
 def convert(plan: Plan, model: InstalledModel, environ: Mapping[str, str], tick: Callable[[int], None]) -> None:
@@ -164,7 +146,7 @@ def _texts(plan: Plan) -> dict[str, str]:
     tokens = tokenizer(header).to_str()
     ends = (special(header, key) for key in ("eos", "eot"))
     found = {**plan.config, "eos_token_id": list(dict.fromkeys(id for id in ends if id is not None))}
-    found["dtype"] = "bfloat16" if plan.half == "BF16" else "float16"
+    found["dtype"] = plan.half
     found[BITS] = 8 * plan.bytes // sum(prod(one.place.shape) for one in plan.tensors)
     if plan.quantization:
         found["quantization"] = plan.quantization
@@ -176,24 +158,20 @@ def _texts(plan: Plan) -> dict[str, str]:
 
 
 def _write(plan: Plan, path: Path, tick: Callable[[int], None]) -> None:
-    done = at = 0
-    entries: dict[str, Any] = {"__metadata__": {"format": "mlx"}}
-    for part in (part for one in plan.tensors for part in one.parts):
-        entries[part.name] = {"dtype": part.dtype, "shape": part.shape, "data_offsets": (at, at + part.bytes)}
-        at += part.bytes
-    text = json.dumps(entries).encode()
-    text += b" " * (-len(text) % 8)
+    import mlx.core as mx
+
+    done, arrays = 0, dict[str, Any]()
     with plan.header.path.open("rb") as source, path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
         for one in plan.tensors:
             source.seek(one.place.start)
             data = source.read(one.place.bytes)
             if plan.header.path.stat().st_mtime_ns != plan.header.written:
                 raise plan.header.refusal("it was changed meanwhile")
-            for array in _arrays(plan, one, data):
-                file.write(np.ascontiguousarray(array).data)
+            arrays |= _arrays(plan, one, data)
             done += one.place.bytes
             tick(done)
+        mx.save_safetensors(file, arrays, {"format": "mlx"})
+        file.flush()
         os.fsync(file.fileno())
 
 
@@ -243,35 +221,38 @@ def unpack_e5(folder: Path) -> None:
     (folder / E5_FILE).unlink()
 
 
-def _arrays(plan: Plan, one: Converted, data: bytes) -> Iterator[NDArray[Any]]:
-    place = one.place
-    rows = place.shape[0] if len(place.shape) > 1 else 1
-    raw = np.frombuffer(data, np.uint8).reshape(rows, -1)
+def _arrays(plan: Plan, one: Converted, data: bytes) -> dict[str, Any]:
+    import mlx.core as mx
+
+    place, base = one.place, one.name.removesuffix(".weight")
+    raw = np.frombuffer(data, np.uint8).reshape(place.shape[0] if len(place.shape) > 1 else 1, -1)
     step = max(1, SLICE // raw.shape[1])
-    blocks = (raw[at : at + step] for at in range(0, rows, step))
+    blocks = (raw[at : at + step] for at in range(0, len(raw), step))
     slices = [unpack(place.kind, some) if one.bits else (_halves(some, place, plan),) for some in blocks]
     # llama.cpp puts the two numbers of each rotation side by side; here the first ones of a head come first.
     rotated = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}.get(place.name.split(".")[-2], "")
     heads = plan.config[rotated] if rotated and plan.header.architecture == "llama" else 0
-    for part, arrays in zip(one.parts, zip(*slices, strict=True), strict=True):
-        array = np.concatenate(arrays).reshape(part.shape)
+    names, found = (one.name, f"{base}.scales", f"{base}.biases"), dict[str, Any]()
+    for name, parts in zip(names, zip(*slices, strict=True), strict=False):
+        array = mx.concatenate([mx.array(part) for part in parts]).reshape(*place.shape[:-1], -1)
         if heads:
             pairs = array.reshape(heads, array.shape[0] // heads // 2, 2, *array.shape[1:])
             array = pairs.swapaxes(1, 2).reshape(array.shape)
-        yield array
+        found[name] = mx.contiguous(array)
+    mx.eval(list(found.values()))
+    return found
 
 
-def _halves(raw: Bytes, place: TensorPlace, plan: Plan) -> NDArray[Any]:
-    """Decode rows to a 16-bit dtype, given as numpy can hold it; a value too large for it becomes its largest."""
+def _halves(raw: Bytes, place: TensorPlace, plan: Plan) -> Any:
+    """Decode rows to a 16-bit dtype; a value too large for it becomes its largest."""
+    import mlx.core as mx
+
     values: NDArray[np.float32] = dequantize(raw, place.kind)
     if plan.header.architecture.startswith("gemma") and place.name.endswith("norm.weight"):
         values = values - np.float32(1)  # mlx-lm adds 1 to Gemma's norms, llama.cpp does not
-    if plan.half == "F16":
-        largest = np.float32(np.finfo(np.float16).max)
-        return np.clip(values, -largest, largest).astype("<f2")
-    bits = np.ascontiguousarray(values, "<f4").view("<u4")
-    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
-    return rounded.astype("<u2")
+    half = getattr(mx, plan.half)
+    largest = float(mx.finfo(half).max)
+    return mx.clip(mx.array(values), -largest, largest).astype(half)
 
 
 Unpacked = tuple[NDArray[Any], NDArray[np.float16], NDArray[np.float16]]  # values or weight, scales, biases
