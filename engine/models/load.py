@@ -202,7 +202,6 @@ def load(
         frame=_frame(vocabulary, framing, tokenizer_config.get("add_bos_token"), ids.get("bos_token")),
         sub_step=SUB_STEP,
         stops=frozenset(id for id in stops if isinstance(id, int)),
-        one_line=framing is None,
         vocabulary=vocabulary,
         model=model,
         adapter=attached,

@@ -23,7 +23,7 @@ from engine.models.adapters import Adapter, AttachedAdapter, wear
 from engine.models.kv_cache import Cache, CacheForm, Captured
 from engine.models.kv_read import RangeReader, ReadAt
 from engine.models.runtime import Device, device
-from engine.models.types import Drafter, Frame, Meter, Spelling, Tokens, first_line
+from engine.models.types import Drafter, Frame, Meter, Spelling, Tokens
 from store.kv_files import Tensor, borders
 
 Step = Callable[[Any], Any]  # ids (rows,) -> the likeliest next id after each (rows,), evaluated asynchronously
@@ -75,7 +75,7 @@ SUB_STEP = 128
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mlx:
-    """A loaded model. With `one_line`, an answer ends with its first line, because the model has no stop token.
+    """A loaded model.
 
     With `bits`, it always decodes from a cache quantized to that many bits, restored or not. `yield_point` is called
     before each step of prefill and decoding; it may run another prompt, or raise. The adapter of its `role` acts on the
@@ -88,7 +88,6 @@ class Mlx:
     frame: Frame
     sub_step: int
     stops: frozenset[int]
-    one_line: bool
     vocabulary: Tokens = field(repr=False)
     model: Any = field(repr=False)
     adapter: AttachedAdapter = field(default_factory=AttachedAdapter, repr=False)
@@ -148,14 +147,24 @@ class Mlx:
 
         `drafts` are used if rejected tokens can be removed from the cache.
         """
-        if drafts and kv_cache.is_sliceable(cache):
-            # A newline, or the stop token that ends a turn.
-            ends = [id for id in (*self.frame.closing, *sorted(self.stops)) if id in self.stops][:1]
-            drafts.end = tuple(self.tokens("\n") if self.one_line else ends)
-        else:
-            drafts = None
-        pieces = self._write(cache, ids, most, drafts)
-        return first_line(pieces) if self.one_line else pieces
+        drafts = drafts if kv_cache.is_sliceable(cache) else None
+        if drafts:  # the stop token that ends a turn
+            drafts.end = tuple(id for id in (*self.frame.closing, *sorted(self.stops)) if id in self.stops)[:1]
+
+        def step(ids: Any) -> Any:
+            return self._likeliest(cache, self._rows(cache, ids, decoding=True, adapted=True))
+
+        def undo(count: int) -> None:
+            self.meter.generated -= count
+            kv_cache.trim(cache, count)
+
+        spelling, first = Spelling(self.vocabulary), self._likeliest(cache, self._last(cache, ids)[:, -1:])
+        most = min(most, self.context - kv_cache.length(cache))
+        with closing(decode_ids(first, step, undo, most, drafts)) as generated:
+            for id in generated:
+                if id in self.stops:
+                    return
+                yield spelling.add(id)
 
     @property
     def form(self) -> CacheForm:
@@ -205,22 +214,6 @@ class Mlx:
         import mlx.core as mx
 
         return np.array(self._last(cache, ids)[0, -1].astype(mx.float32))
-
-    def _write(self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafter | None) -> Generator[str, None, None]:
-        def step(ids: Any) -> Any:
-            return self._likeliest(cache, self._rows(cache, ids, decoding=True, adapted=True))
-
-        def undo(count: int) -> None:
-            self.meter.generated -= count
-            kv_cache.trim(cache, count)
-
-        spelling, first = Spelling(self.vocabulary), self._likeliest(cache, self._last(cache, ids)[:, -1:])
-        most = min(most, self.context - kv_cache.length(cache))
-        with closing(decode_ids(first, step, undo, most, drafts)) as generated:
-            for id in generated:
-                if id in self.stops:
-                    return
-                yield spelling.add(id)
 
     def _likeliest(self, cache: Cache, logits: Any) -> Any:
         """Start computing the likeliest next ids: (rows,) from logits (1, rows, vocabulary)."""

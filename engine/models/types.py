@@ -3,8 +3,7 @@
 Text never becomes a control token, and no character is split. Knows no prompts.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from pathlib import Path
@@ -267,21 +266,6 @@ class Spelling:
                 self._ids, self._shown = last, len(alone)
             self._complete = len(self._ids)
         return text[shown:]
-
-
-def first_line(pieces: Generator[str, None, None]) -> Generator[str, None, None]:
-    """Yield text up to the end of the first line that is not blank, one piece per piece."""
-    has_text = False
-    with closing(pieces):
-        for piece in pieces:
-            if not has_text:
-                blank = len(piece) - len(piece.lstrip())
-                piece = piece[piece.rfind("\n", 0, blank) + 1 :]
-            line, end, _ = piece.partition("\n")
-            has_text = has_text or bool(line.strip())
-            yield line
-            if end and has_text:
-                return
 
 
 TokenIds = list[list[int]]  # of each text

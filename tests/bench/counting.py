@@ -127,11 +127,11 @@ class Counted(Forced):
         self.tally.steps[kind, len(ids), kv_cache.length(cache)] += 1
         return Forced._rows(self, cache, ids, decoding=decoding, adapted=adapted)
 
-    def _write(self, cache: "Cache", ids: Sequence[int], most: int, drafts: Any) -> Any:
+    def decode(self, cache: "Cache", ids: Sequence[int], most: int, drafts: Any = None) -> Any:
         written = 0
         before = kv_cache.length(cache) + len(ids)
         try:
-            for piece in Mlx._write(self, cache, ids, most, drafts):
+            for piece in Forced.decode(self, cache, ids, most, drafts):
                 written += 1
                 yield piece
         finally:

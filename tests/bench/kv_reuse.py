@@ -286,7 +286,7 @@ def loaded(folder: Path, name: str) -> Mlx:
 def loaded_from(path: Path, folder: Path) -> Mlx:
     """Load the model in a folder so that it never stops."""
     runtime.load_blas()
-    return replace(load(path, name=path.name, cache=folder, memory_share=0.9), stops=frozenset(), one_line=False)
+    return replace(load(path, name=path.name, cache=folder, memory_share=0.9), stops=frozenset())
 
 
 def first_token(model: Mlx, ids: Sequence[int], cache: Any = None, most: int = 1) -> None:

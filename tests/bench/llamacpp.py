@@ -68,7 +68,7 @@ def parameters(model: Mlx) -> int:
 
 def by_pkb(model: Mlx) -> Engine:
     """Return what measures a model in pkb."""
-    endless = replace(model, stops=frozenset(), one_line=False)
+    endless = replace(model, stops=frozenset())
 
     def run(ids: Sequence[int], count: int) -> Round:
         free_memory()

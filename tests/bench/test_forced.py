@@ -24,7 +24,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
     """Load a small model of random weights."""
     folder = make(tmp_path_factory.mktemp("models") / "llama", KINDS["llama"] | {"tie_word_embeddings": True})
     cache = tmp_path_factory.mktemp("cache")
-    return replace(load(folder, name="small", cache=cache, memory_share=0.9), stops=frozenset(), one_line=False)
+    return replace(load(folder, name="small", cache=cache, memory_share=0.9), stops=frozenset())
 
 
 def told(plain: Mlx, text: str | None, most: int = 64) -> tuple[list[str], Forced, int]:

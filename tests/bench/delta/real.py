@@ -359,7 +359,7 @@ def streams(given: Namespace, scratch: Path) -> Iterator[dict[str, Any]]:
     load_blas()
     folder = folder_of(given.model, given.models, real=given.how != "counted" or not given.prices)
     model = load(folder, name=given.model, cache=scratch, memory_share=0.9)
-    model = dataclasses.replace(model, stops=frozenset(), one_line=False)
+    model = dataclasses.replace(model, stops=frozenset())
     pairs = make_adapters(model, scratch / "adapters", 10)
     users = {n: prompts(given.data, given.corpus, folder / "tokenizer.json", n) for n in (4, 8)}
     longest = max((prompt for user in users[8] for prompt in user), key=lambda one: sum(map(len, one)))

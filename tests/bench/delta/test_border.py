@@ -16,7 +16,7 @@ from tests.engine.models.shapes import KINDS, make
 def test_from_the_border_on_every_adapter_has_the_tensors_and_logits_of_its_own_pass(kind: str, tmp_path: Path) -> None:
     folder = make(tmp_path / kind, KINDS[kind])
     found = load(folder, name=kind, cache=tmp_path / "cache", memory_share=0.9)
-    model = replace(found, stops=frozenset(), one_line=False, sub_step=64)
+    model = replace(found, stops=frozenset(), sub_step=64)
     upper = len(model.begin()) // 2
     border, ids, last = Border(model, len(model.begin()) - upper), [*range(5, 205)], (7, 8, 9)
     border.read(ids, tmp_path / "border.safetensors")

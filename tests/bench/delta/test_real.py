@@ -29,7 +29,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
     folder = tmp_path_factory.mktemp("small")
     made = make(folder / "llama", KINDS["llama"])
     model = load(made, name="llama", cache=folder, memory_share=0.9)
-    return replace(model, stops=frozenset(), one_line=False)
+    return replace(model, stops=frozenset())
 
 
 def stream(count: int = 6) -> list[Asked]:

@@ -92,7 +92,7 @@ def _some(rng: Random, length: int) -> Ids:
 
 def _model(folder: Path) -> Mlx:
     found = load(folder / "model", name="random", cache=folder / "scratch", memory_share=0.9, threads=1)
-    return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP)
+    return replace(found, stops=frozenset(), sub_step=SUB_STEP)
 
 
 def _ask(folder: Path, order: Order) -> None:

@@ -40,7 +40,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     else:
         folder = NANO if name == "nano" else make(tmp_path_factory.mktemp("models") / name, KINDS[name])
     found = load(folder, name=name, cache=cache, memory_share=0.9)
-    return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP)
+    return replace(found, stops=frozenset(), sub_step=SUB_STEP)
 
 
 @pytest.fixture

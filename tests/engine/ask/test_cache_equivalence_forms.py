@@ -41,7 +41,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     cache, (name, bits) = tmp_path_factory.mktemp("cache"), request.param
     folder = make(tmp_path_factory.mktemp("models") / name, (KINDS | OTHERS)[name])
     found = load(folder, name=name, cache=cache, memory_share=0.9)
-    return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP, bits=bits)
+    return replace(found, stops=frozenset(), sub_step=SUB_STEP, bits=bits)
 
 
 @pytest.fixture

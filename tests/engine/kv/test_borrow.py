@@ -40,7 +40,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """Return a random model of the llama family, with its KV as it is and in 8 bits."""
     folder = tmp_path_factory.mktemp("borrow")
     found = load(make(folder / "llama", KINDS["llama"]), name="llama", cache=folder / "cache", memory_share=0.9)
-    return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP, bits=request.param)
+    return replace(found, stops=frozenset(), sub_step=SUB_STEP, bits=request.param)
 
 
 @dataclass

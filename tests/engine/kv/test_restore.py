@@ -35,7 +35,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """Return a random model of the llama family, with its KV as it is and in 8 bits."""
     folder = tmp_path_factory.mktemp("restore")
     found = load_model(make(folder / "llama", KINDS["llama"]), name="llama", cache=folder / "cache", memory_share=0.9)
-    return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP, bits=request.param)
+    return replace(found, stops=frozenset(), sub_step=SUB_STEP, bits=request.param)
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ def test_loads_and_prefill_are_learnt(box: Box) -> None:
 def windowed(folder: Path) -> Mlx:
     """Return a model of which some layers keep a window of tokens."""
     found = load_model(make(folder / "m", OTHERS["gemma3"]), name="m", cache=folder / "cache", memory_share=0.9)
-    return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP)
+    return replace(found, stops=frozenset(), sub_step=SUB_STEP)
 
 
 def test_a_model_without_token_wise_cache_loads_or_computes(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def loaded(name: str, folder: Path, cache: Path) -> Mlx:
     kind, eight, _ = name.partition(" in 8 bits")
     made = NANO if kind == "nano" else make(folder / kind, MOVABLE[kind])
     found = load(made, name=name, cache=cache, memory_share=0.9)
-    return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP, bits=8 if eight else 0)
+    return replace(found, stops=frozenset(), sub_step=SUB_STEP, bits=8 if eight else 0)
 
 
 def through(box: Box, segments: Sequence[Ids], *, kept: bool = True, links: int = 0) -> tuple[PrefixCache, Logits]:

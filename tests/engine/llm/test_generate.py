@@ -169,9 +169,7 @@ def test_what_a_model_thought_is_no_part_of_what_it_repeats() -> None:
 
 @pytest.mark.slow
 def test_where_an_answer_is_cut_changes_nothing_that_is_stored_of_its_prompt(tmp_path: Path) -> None:
-    nano = dataclasses.replace(
-        load(NANO, name="nano", cache=tmp_path, memory_share=0.9), stops=frozenset(), one_line=False
-    )
+    nano = dataclasses.replace(load(NANO, name="nano", cache=tmp_path, memory_share=0.9), stops=frozenset())
     stored, answers = list[list[bytes]](), list[Answer]()
     for folder, most in (("short", 1), ("long", 200), ("long", 200)):
         (tmp_path / folder).mkdir(exist_ok=True)

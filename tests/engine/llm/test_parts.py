@@ -50,7 +50,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     add_adapter(folder)
     cache = tmp_path_factory.mktemp("cache")
     found = load(folder, name=kind, cache=cache, memory_share=0.9, adapter=find_adapter(folder))
-    return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP, bits=8 if eight else 0)
+    return replace(found, stops=frozenset(), sub_step=SUB_STEP, bits=8 if eight else 0)
 
 
 @pytest.fixture

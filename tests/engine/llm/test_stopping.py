@@ -185,7 +185,7 @@ def test_blanks_that_are_shown_stay_shown() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("start", [28, 35])
 def test_guesses_change_neither_a_text_nor_where_it_is_cut(start: int, tmp_path: Path) -> None:
-    model = replace(load(NANO, name="nano", cache=tmp_path, memory_share=0.9), stops=frozenset(), one_line=False)
+    model = replace(load(NANO, name="nano", cache=tmp_path, memory_share=0.9), stops=frozenset())
     prompt = model.tokens(TEXT)[start : start + 40]
 
     def write(drafts: Drafter | None = None) -> tuple[str, str, int]:

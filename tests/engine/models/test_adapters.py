@@ -53,7 +53,7 @@ def meetings(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Adapter:
 def opened(folder: Path, cache: Path, *, roles: bool = False, wears: Adapter | None = None) -> Mlx:
     role = find_adapter(folder) if roles else None
     model = load(folder, name=folder.name, cache=cache, memory_share=0.9, adapter=role)
-    return replace(model, stops=frozenset(), one_line=False, sub_step=64, wears=wears)
+    return replace(model, stops=frozenset(), sub_step=64, wears=wears)
 
 
 def logits(model: Mlx) -> np.ndarray:

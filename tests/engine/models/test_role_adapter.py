@@ -32,7 +32,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def opened(folder: Path, cache: Path, adapter: Adapter | None = None) -> Mlx:
     model = load(folder, name=folder.name, cache=cache, memory_share=0.9, adapter=adapter)
-    return replace(model, stops=frozenset(), one_line=False, sub_step=64)
+    return replace(model, stops=frozenset(), sub_step=64)
 
 
 def read(model: Mlx, tokens: list[int]) -> Any:

@@ -1,6 +1,5 @@
 """Text becomes ids of text alone, and ids become text of whole characters."""
 
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from engine.models.types import TORN, Spelling, Tokens, first_line, open_tokenizer
+from engine.models.types import TORN, Spelling, Tokens, open_tokenizer
 from tests.engine.models.shapes import CONTROLS, TEXT, WORDS, bpe
 
 BPE = bpe()
@@ -168,33 +167,3 @@ def test_any_ids_can_be_spelled_a_piece_for_each(ids: list[int]) -> None:
 
 def test_control_tokens_are_not_spelled() -> None:
     assert spelled(HELD, list(HELD.control("a<|im_end|>b"))) == ["a", "", "b"]
-
-
-def lines(*pieces: str) -> list[str]:
-    return list(first_line(piece for piece in pieces))
-
-
-def test_an_answer_of_one_line_ends_with_it() -> None:
-    assert lines("on ", "Friday\nFrom", " Ann") == ["on ", "Friday"]
-
-
-def test_blank_lines_before_an_answer_are_passed_over() -> None:
-    assert lines("\n", " \n", "\n on", " Friday", "\n", "and") == ["", "", " on", " Friday", ""]
-
-
-def test_each_token_of_a_line_is_a_piece() -> None:
-    assert lines("", "a", "", "b") == ["", "a", "", "b"]
-
-
-def test_the_source_of_a_line_is_closed_with_it() -> None:
-    closed: list[bool] = []
-
-    def pieces() -> Generator[str, None, None]:
-        try:
-            yield "one\n"
-            yield "two"
-        finally:
-            closed.append(True)
-
-    assert list(first_line(pieces())) == ["one"]
-    assert closed == [True]
