@@ -34,7 +34,7 @@ from engine.models.lookup import (
     fingerprint,
     is_e5,
 )
-from engine.models.types import Embedder, TokenIds, Tokens, batches, open_tokenizer
+from engine.models.types import Embedder, Tokens, batches, open_tokenizer
 from store.errors import NoModel, PkbError, UsageError
 from store.types import Vectors
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float32]
 
 
+TokenIds = list[list[int]]  # of each text
 Tensors = Mapping[str, NDArray[Any]]  # of a published BERT checkpoint, by name
 EMBEDDINGS, POSITIONS = "embeddings.word_embeddings.weight", "positions"  # (vocabulary, width); (longest text, width)
 
@@ -201,6 +202,8 @@ class MiniLM(Embedder):
     The folder `notes` caches the digest of the weights. Weights and tokenizer are loaded at first use.
     """
 
+    query = passage = ""  # what it reads in front of a text
+
     def __init__(self, folder: Path | None = None, *, workers: int = 1, notes: Path | None = None) -> None:
         self._folder, self._notes, self._workers = find_weights(folder), notes, workers
 
@@ -215,31 +218,31 @@ class MiniLM(Embedder):
         """Return the number of dimensions."""
         return int(self._bert[EMBEDDINGS].shape[1])
 
-    def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
-        """Yield (indices into texts, their rows), a batch of similar length at a time."""
-        found = self._batches(texts)
-        for indices, tokens in islice(found, 1):  # in this thread, which loads the weights
-            yield indices, self._rows(tokens)
-        if not (rest := list(found)):
-            return
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return one unit row per text, in order: (len(texts), width) float32."""
         from concurrent.futures import ThreadPoolExecutor
+
+        tokens = [found.ids for found in self._tokenizer.encode_batch_fast([self.passage + text for text in texts])]
+        rows = np.empty((len(texts), self.width), np.float32)  # whose width loads the weights, in this thread
+
+        def fill(group: list[int]) -> None:
+            rows[group] = self._rows([tokens[i] for i in group])
 
         with ThreadPoolExecutor(self._workers) as pool:
             try:
-                rows = pool.map(self._rows, [tokens for _, tokens in rest])
-                yield from zip([indices for indices, _ in rest], rows, strict=True)
+                list(pool.map(fill, batches([*map(len, tokens)], BATCH)))
             finally:
                 pool.shutdown(cancel_futures=True)
+        return rows
+
+    def embed_question(self, text: str) -> Vectors:
+        """Return the unit row of a question: (width,)."""
+        row: Vectors = self._rows([self._tokenizer.encode(self.query + text).ids])[0]
+        return row
 
     def knows(self, word: str) -> bool:
         """Return whether a word is one of its vocabulary, and not a chain of pieces that says little."""
         return len(self._tokenizer.encode(word, add_special_tokens=False).ids) == 1
-
-    def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], TokenIds]]:
-        def tokens(window: list[str]) -> TokenIds:
-            return [found.ids for found in self._tokenizer.encode_batch_fast(window)]
-
-        return batches(texts, tokens, BATCH)
 
     def _rows(self, tokens: Sequence[Sequence[int]]) -> Vectors:
         return encode(self._bert, tokens)
@@ -259,7 +262,9 @@ _CENTRE = "the der le el и 的 です 1 2 3 a to in on mail date name 会 で n
 
 
 class E5(MiniLM):
-    """A multilingual E5 on BERT, which reads what is a query and what a passage in front of a text."""
+    """A multilingual E5 on BERT."""
+
+    query, passage = "query: ", "passage: "
 
     def __init__(self, local: InstalledModel, *, workers: int = 1, notes: Path) -> None:
         self._local, self._folder, self._digests, self._workers = local, local.folder, notes, workers
@@ -269,14 +274,6 @@ class E5(MiniLM):
         """Name the weights, tokenizer and pooling by digest."""
         return f"e5:{fingerprint(self._local, self._digests)}:{E5_POOLING}"
 
-    def embed_question(self, text: str) -> Vectors:
-        """Return the unit row of a question: (width,)."""
-        row: Vectors = self._rows([self._tokenizer.encode(f"query: {text}").ids])[0]
-        return row
-
-    def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], TokenIds]]:
-        return super()._batches([f"passage: {text}" for text in texts])
-
     def _rows(self, tokens: Sequence[Sequence[int]]) -> Vectors:
         rows = super()._rows(tokens) - self._centre
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
@@ -284,7 +281,7 @@ class E5(MiniLM):
 
     @cached_property
     def _centre(self) -> Vectors:
-        common = self._tokenizer.encode_batch([f"passage: {word}" for word in _CENTRE.split()])
+        common = self._tokenizer.encode_batch([self.passage + word for word in _CENTRE.split()])
         centre: Vectors = encode(self._bert, [one.ids for one in common]).mean(0)
         return centre
 
@@ -335,10 +332,12 @@ class Qwen3(Embedder):
         """Return whether a word is one of its vocabulary, and not a chain of pieces that says little."""
         return len(self._loaded[0].text(f" {word}")) == 1
 
-    def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
-        """Yield (indices into texts, their rows), a batch of similar length at a time."""
-        for indices, tokens in batches(texts, self._tokens, QWEN3_BATCH[runtime.device()]):
-            yield indices, self._rows(tokens)
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return one unit row per text, in order: (len(texts), width) float32."""
+        tokens, rows = self._tokens(texts), np.empty((len(texts), self.width), np.float32)
+        for group in batches([*map(len, tokens)], QWEN3_BATCH[runtime.device()]):
+            rows[group] = self._rows([tokens[i] for i in group])
+        return rows
 
     @cached_property
     def _loaded(self) -> tuple[Tokens, tuple[int, ...], tuple[int, ...], Any]:

@@ -92,23 +92,12 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one unit row per text, in order: (len(texts), width) float32."""
-        import numpy as np  # a cached answer of a model server does without
-
-        rows = np.empty((len(texts), self.width), np.float32)
-        for indices, vectors in self.embed_batches(texts):
-            rows[indices] = vectors
-        return rows
 
     def embed_question(self, text: str) -> Vectors:
         """Return the unit row of a search query, which may differ from that of the same text: (width,)."""
-        row: Vectors = self.embed([text])[0]
-        return row
 
     def knows(self, word: str) -> bool:
         """Return whether a word is one of its vocabulary, and not a chain of pieces that says little."""
-
-    def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
-        """Yield (indices into texts, their rows) in batches of similar length, which a caller can save one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +165,6 @@ class LanguageModel(Protocol):
 
 
 TORN = "\ufffd"  # what an incomplete character decodes to
-WINDOW = 256  # texts sorted by length together, so that the caller's order is roughly preserved
 LONGEST_CHARACTER = 12  # tokens that may leave a character incomplete; beyond that the bytes are invalid
 
 
@@ -268,20 +256,14 @@ class Spelling:
         return text[shown:]
 
 
-TokenIds = list[list[int]]  # of each text
-
-
-def batches(
-    texts: Sequence[str], tokens: Callable[[list[str]], TokenIds], budget: int
-) -> Iterator[tuple[list[int], TokenIds]]:
-    """Yield (indices into texts, their token ids), at most `budget` tokens or one text at a time."""
-    for first in range(0, len(texts), WINDOW):
-        found = tokens(list(texts[first : first + WINDOW]))
-        group, total = list[int](), 0
-        for i in sorted(range(len(found)), key=lambda i: len(found[i])):
-            if group and total + len(found[i]) > budget:
-                yield [first + i for i in group], [found[i] for i in group]
-                group, total = [], 0
-            group.append(i)
-            total += len(found[i])
-        yield [first + i for i in group], [found[i] for i in group]
+def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Yield the indices of texts of similar lengths, at most `budget` tokens or one text at a time."""
+    group, total = list[int](), 0
+    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        if group and total + lengths[i] > budget:
+            yield group
+            group, total = [], 0
+        group.append(i)
+        total += lengths[i]
+    if group:
+        yield group

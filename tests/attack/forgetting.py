@@ -316,7 +316,7 @@ def embed() -> None:
     """Embed new mail: held before the vectors are computed."""
     from engine.models.minilm import MiniLM
 
-    _slow(MiniLM, "embed_batches")
+    _slow(MiniLM, "embed")
     with _open() as pkb:
         list(pkb.embed())
 

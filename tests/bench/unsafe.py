@@ -108,10 +108,6 @@ class Remembering:
         row: Vectors = self.embed([text])[0]
         return row
 
-    def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
-        """Yield all rows at once."""
-        yield list(range(len(texts))), self.embed(texts)
-
 
 class Home:
     """A user's documents in pkb, and the caches that are compared with it."""

@@ -182,12 +182,6 @@ class HashEmbedder:
         row: Vectors = self.embed([text])[0]
         return row
 
-    def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        for start in range(0, len(order), 8):
-            some = order[start : start + 8]
-            yield some, self.embed([texts[i] for i in some])
-
     def _word(self, word: str) -> "np.ndarray":
         return np.random.default_rng(crc32(f"{self.fingerprint} {word}".encode("utf-8", "replace"))).standard_normal(
             self.width

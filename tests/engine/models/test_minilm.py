@@ -83,28 +83,15 @@ def test_the_names_of_special_tokens_in_a_text_are_letters(minilm: MiniLM) -> No
     assert [ids.count(special) for special in (101, 102, 0)] == [1, 1, 0]
 
 
-@given(st.lists(st.text(max_size=40), max_size=12))
-@examples(15)
-def test_every_text_is_in_exactly_one_batch(texts: list[str]) -> None:
-    minilm = MiniLM(find_weights_or_skip())
-    indices = [i for batch, _ in minilm.embed_batches(texts) for i in batch]
-    assert sorted(indices) == list(range(len(texts)))
-
-
-def packed(lengths: list[int], budget: int) -> list[list[int]]:
-    texts = ["x" * length for length in lengths]
-    return [indices for indices, _ in batches(texts, lambda some: [[0] * len(text) for text in some], budget)]
-
-
 @given(st.lists(st.integers(2, MAX_TOKENS), max_size=200))
 def test_batches_hold_every_text_once_and_keep_their_budget(lengths: list[int]) -> None:
-    groups = packed(lengths, BATCH)
+    groups = list(batches(lengths, BATCH))
     assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
     assert all(sum(lengths[i] for i in group) <= BATCH for group in groups)
 
 
 def test_a_text_above_the_budget_is_a_batch_of_its_own() -> None:
-    assert packed([9, 2, 9], 4) == [[1], [0], [2]]
+    assert list(batches([9, 2, 9], 4)) == [[1], [0], [2]]
 
 
 def test_the_fingerprint_names_weights_tokenizer_and_pooling(minilm: MiniLM, tmp_path: Path) -> None:

@@ -68,16 +68,11 @@ def test_different_texts_have_different_vectors_of_unit_length(model: Qwen3) -> 
 def test_a_small_batch_at_a_time_gives_every_text_its_own_vector(model: Qwen3, monkeypatch: pytest.MonkeyPatch) -> None:
     together = model.embed(TEXTS)
     monkeypatch.setattr(minilm, "QWEN3_BATCH", dict.fromkeys(minilm.QWEN3_BATCH, 100))
-    found = list(model.embed_batches(TEXTS))
-    assert len(found) > 2
-    assert sorted(i for indices, _ in found for i in indices) == list(range(len(TEXTS)))
-    for indices, rows in found:
-        assert np.abs(rows - together[indices]).max() < 1e-5
+    assert np.abs(model.embed(TEXTS) - together).max() < 1e-5
 
 
 def test_no_text_gives_no_rows(model: Qwen3) -> None:
     assert model.embed([]).shape == (0, 64)
-    assert list(model.embed_batches([])) == []
 
 
 def test_an_empty_text_is_its_end_alone(model: Qwen3, folder: Path) -> None:

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import UTC, date, datetime
 from math import log
@@ -36,9 +36,6 @@ class LetterEmbedder:
         counts = np.array([[1e-3 + text.lower().count(chr(97 + i)) for i in range(26)] for text in texts], np.float32)
         unit: Vectors = counts / np.linalg.norm(counts, axis=1, keepdims=True)
         return unit
-
-    def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
-        yield list(range(len(texts))), self.embed(texts)
 
 
 def mail(name: str, text: str, sender: str = "Ann <ann@choir.org>", day: int = 1, to: tuple[str, ...] = ()) -> Item:
