@@ -180,17 +180,19 @@ def _larger(limit: int) -> str | None:
 
 
 def _kv_form(settings: Settings, environ: Mapping[str, str]) -> Check:
-    from engine.models.load import form, why_fixed
+    from engine.models.load import form
 
     if settings.kv.reuse == "off":
         return Check("kv", "note", "the KV cache is off", "pkb config set kv.reuse prefix")
     found = find(settings.model.name, settings.model.revision, environ)
-    stored = form(found.folder, settings.kv.bits)
     in_blocks = settings.kv.reuse == "blocks"
-    if in_blocks and (why := why_fixed(found.folder)):
-        return Check("kv", "bad", f"{found.name} cannot reuse blocks: {why}", "pkb config set kv.reuse prefix")
-    result = f"{found.name}: {stored.description}" + (", in blocks" if in_blocks else "")
-    return Check("kv", "ok", result) if stored.name else Check("kv", "note", result, "pkb model list")
+    stored = form(found.folder, settings.kv.bits, in_blocks=in_blocks)
+    result = f"{found.name}: {stored.description}"
+    if stored.name:
+        return Check("kv", "ok", result + ", in blocks" * in_blocks)
+    if in_blocks:
+        return Check("kv", "bad", result, "pkb config set kv.reuse prefix")
+    return Check("kv", "note", result, "pkb model list")
 
 
 def _kv_steps(opened: Session) -> Check:

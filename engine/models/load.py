@@ -247,10 +247,15 @@ def _best_s(work: Callable[[], object]) -> float:
     return min(taken[1:])
 
 
-def form(folder: Path, bits: int) -> CacheForm:
+def form(folder: Path, bits: int, *, in_blocks: bool = False) -> CacheForm:
     """Return how the KV cache of the model in a folder would be stored, without reading its weights."""
     try:
-        return kv_cache.form(kv_cache.begin(open_lazily(folder)), bits)
+        model = open_lazily(folder)
+        if in_blocks:
+            ropes(model, kv_cache.begin(model))
+        return kv_cache.form(kv_cache.begin(model), bits)
+    except FixedKeys as why:
+        return CacheForm("", f"cannot reuse blocks: {why}")
     except LOAD_ERRORS:
         return CacheForm("", "cannot be loaded")
 
@@ -261,18 +266,6 @@ def movable(model: Mlx) -> Ropes:
         return ropes(model.model, model.begin(), model.context)
     except FixedKeys as why:
         raise PkbError(f"{model.name} cannot reuse blocks: {why}", "pkb config set kv.reuse prefix") from None
-
-
-def why_fixed(folder: Path) -> str:
-    """Return why the model in a folder does not support block mode, as the end of a sentence; empty if it does."""
-    try:
-        model = open_lazily(folder)
-        ropes(model, kv_cache.begin(model))
-    except FixedKeys as why:
-        return str(why)
-    except LOAD_ERRORS:
-        return "cannot be loaded"
-    return ""
 
 
 def _frame(vocabulary: Tokens, framing: Framing | None, add_bos: bool | None, bos: int | None) -> Frame:

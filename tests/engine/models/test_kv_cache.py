@@ -94,7 +94,7 @@ def test_a_model_that_cannot_be_loaded_has_no_form(tmp_path: Path) -> None:
     configs: list[object] = [{"model_type": "nobody_knows"}, SMALL, {}, []]
     for config in configs:
         write_json(folder / "config.json", config)
-        assert form(folder, 0) == CacheForm("", "cannot be loaded")
+        assert {form(folder, 0, in_blocks=one) for one in (False, True)} == {CacheForm("", "cannot be loaded")}
 
 
 def test_settling_changes_nothing_of_what_a_model_says(other: Mlx) -> None:

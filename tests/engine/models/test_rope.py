@@ -8,7 +8,7 @@ import pytest
 from engine.kv import blocks
 from engine.kv.restore import PromptReader
 from engine.models.kv_cache import rotated, take
-from engine.models.load import load, movable, why_fixed
+from engine.models.load import form, load, movable
 from engine.models.mlx import Mlx
 from engine.types import Trace
 from store.errors import PkbError
@@ -75,14 +75,8 @@ def test_blocks_are_what_a_plain_model_computes_that_sees_them_as_defined(
 def test_a_model_whose_keys_cannot_be_moved_is_refused_with_the_reason(name: str, tmp_path: Path, cache: Path) -> None:
     config, why = FIXED[name]
     folder = make(tmp_path / "model", config)
-    assert why_fixed(folder) == why
+    assert form(folder, 0, in_blocks=True).description == f"cannot reuse blocks: {why}"
     found = load(folder, name=name, cache=cache, memory_share=0.9)
     with pytest.raises(PkbError, match=f"{name} cannot reuse blocks: {why}") as refused:
         movable(found)
     assert refused.value.next_step == "pkb config set kv.reuse prefix"
-
-
-def test_a_model_that_cannot_be_loaded_is_said_to(tmp_path: Path, cache: Path) -> None:
-    folder = make(tmp_path / "model", MOVABLE["llama"])
-    (folder / "config.json").write_text("{}", "utf-8")
-    assert why_fixed(folder) == "cannot be loaded"
