@@ -420,11 +420,11 @@ def draft_answers(model: LanguageModel, question: Question, evidence: Evidence, 
     found = [list(chain(*segments.ids))[len(system_ids(model)) :]]
     if said.answer is None or said.source is None:
         return found
-    shown, sentence = segments.prompt, said.quotes[said.source]
-    numbers = [number for number, source in enumerate(shown.sources, 1) if source == said.source]
+    sentence = said.quotes[said.source]
+    numbers = [number for number, source in enumerate(segments.sources, 1) if source == said.source]
     start, stop = said.highlight or (0, None)
     forms = [one for one in dict.fromkeys((sentence, said.answer, said.answer[start:stop])) if one]
-    with_it = [number for number in numbers if sentence in shown.chunks[number - 1]][:1]
+    with_it = [number for number in numbers if sentence in segments.chunks[number - 1]][:1]
     return [*found, *(model.tokens(f"{lead}{one} [{number}]") for number in with_it for one in forms)]
 
 

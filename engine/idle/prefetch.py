@@ -19,7 +19,7 @@ from msgspec import Struct
 from engine.idle.refresh import Reasker
 from engine.idle.types import Job, Outcome, Planned
 from engine.kv.restore import KvBinding, PromptReader, keep, prefill
-from engine.llm.prompt import chunk_ids, chunk_segment, fit, halved, in_blocks, system_ids
+from engine.llm.prompt import chunk_ids, chunk_segment, fit, halved, system_ids
 from engine.models.types import Ids
 from engine.types import Trace
 from store.answers import CachedAnswer
@@ -189,8 +189,8 @@ def plan_restores(context: PrefetchContext, entries: Iterable[tuple[CachedAnswer
     for entry, times in takewhile(lambda _: not context.is_over(), wanted):
         if not (evidence := context.reasker.evidence(entry)).passages:
             continue
-        segments = fit(reader.model, entry.question, context.reasker.now, evidence, most)
-        segments = in_blocks(reader.model, segments) if reader.ropes else segments
+        asked = (entry.question, context.reasker.now, evidence, most)
+        segments = fit(reader.model, *asked, in_blocks=bool(reader.ropes))
         for path in reader.paths(segments.ids[:-1]):  # all but the last
             if not is_cached(binding, path):
                 key, tokens = key_of(binding.root, path).hex(), len(path[-1])

@@ -18,17 +18,7 @@ from msgspec import Struct
 from engine.kv import blocks
 from engine.kv.blocks import PrefixCache
 from engine.kv.restore import PromptReader, keep, prefill
-from engine.llm.prompt import (
-    Prompt,
-    Segments,
-    candidates,
-    chunk_ids,
-    chunk_segment,
-    fit,
-    in_blocks,
-    prompt_ids,
-    system_segment,
-)
+from engine.llm.prompt import PromptChunk, Segments, candidates, chunk_ids, fit, prompt_of
 from engine.llm.stopping import Output, complete
 from engine.models.types import Drafter, Ids, LanguageModel
 from engine.text.question import Question
@@ -176,9 +166,6 @@ def _sentence(read: Passage, telling: frozenset[str], asked: frozenset[str]) -> 
     return max(found, key=fit, default="")
 
 
-_SEAMS = 64  # tokens that cutting chunks in two may add
-
-
 # Returns texts that the answer may repeat, as token ids, the likeliest last; called after the first token.
 Draft = Callable[[LanguageModel, Question, Evidence, Segments], list[list[int]]]
 Judge = Callable[[ParsedAnswer], Answer]  # returns what is answered where a model wrote this
@@ -229,9 +216,9 @@ def generate(
     judge = options.gate(question, evidence)  # then nothing is shown before it is known what is answered
     with trace.step("prompt") as step:
         segments = segments_of(reading, question, evidence, options.now, options.max_tokens)
-        step.note = f"{segments.count} tokens, {count(len(segments.prompt.chunks), 'chunk')}"
+        step.note = f"{segments.count} tokens, {count(len(segments.chunks), 'chunk')}"
         if segments.left_out:
-            wanted = len(segments.prompt.chunks) + segments.left_out
+            wanted = len(segments.chunks) + segments.left_out
             trace.notices.append(f"{segments.left_out} of {wanted} chunks did not fit the model's context")
     run = _Generation(reading, question, evidence, trace, options, segments)
     written = run.write(None if judge else say)
@@ -293,7 +280,7 @@ class _Generation(Struct, frozen=True):
         """Return the part of the written answer that words of the sources support, with its sources."""
         with self.trace.step("cite") as step:
             said = parse(written.output.text)
-            about = (said, self.question.text, self.evidence.passages, self.segments.prompt.sources)
+            about = (said, self.question.text, self.evidence.passages, self.segments.sources)
             cited = cite(*about, words_first=self.reading.ropes is not None)  # then no token of a chunk sees its number
             step.note = f"names {', '.join(map(str, said.cited)) or 'none'}" if said.answer else "not found"
             step.note += "; declined: the sources do not support the answer" if said.answer and not cited.stands else ""
@@ -347,9 +334,7 @@ def prefill_prompt(
 
 def segments_of(reading: PromptReader, question: Question, evidence: Evidence, now: datetime, most: int) -> Segments:
     """Return the prompt's segments, for prefix reuse or in blocks."""
-    spare = max(most, _SEAMS) if reading.ropes else most
-    segments = fit(reading.model, question.text, now, evidence, spare)
-    return in_blocks(reading.model, segments) if reading.ropes else segments
+    return fit(reading.model, question.text, now, evidence, most, in_blocks=bool(reading.ropes))
 
 
 def read(reading: PromptReader, before: Sequence[Ids], trace: Trace) -> PrefixCache:
@@ -389,12 +374,8 @@ def _write(
     reader: PromptReader, chunks: Sequence[Chunk], request: str, most: int, trace: Trace, check_time: Callable[[], None]
 ) -> tuple[str, tuple[int, int, int]]:
     """Return a model's text on a request, and the tokens of the prompt, those reused, and those written."""
-    model = reader.model
-    texts = tuple(chunk_segment(number, chunk) for number, chunk in enumerate(chunks, 1))
-    documents = tuple(chunk.document for chunk in chunks)
-    written = Prompt(system_segment(roles=True), texts, request, tuple(range(len(chunks))), documents)
-    segments = Segments(written, prompt_ids(model, written), 0)
-    segments = in_blocks(model, segments) if reader.ropes else segments
+    shown = [PromptChunk(chunk, at, None) for at, chunk in enumerate(chunks)]
+    segments = prompt_of(reader.model, shown, request, in_blocks=bool(reader.ropes))
     if segments.count + most > reader.model.context:
         return "", (0, 0, 0)
     found = read(reader, segments.ids[:-1], trace)

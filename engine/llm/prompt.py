@@ -29,33 +29,11 @@ class PromptChunk:
     date: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """The text of each segment; all but the last end in one newline.
-
-    `sources` and `documents` have the source and the document of each chunk.
-    """
-
-    system: str
-    chunks: tuple[str, ...]
-    question: str
-    sources: tuple[int, ...]
-    documents: tuple[str, ...]
-
-
 def in_document_order(shown: Sequence[PromptChunk]) -> list[PromptChunk]:
     """Sort by date, then document, then position; what has no date comes first."""
     return sorted(
         shown, key=lambda one: (one.date.timestamp() if one.date else 0.0, one.chunk.document, one.chunk.position)
     )
-
-
-def answer_prompt(question: str, now: datetime, shown: Sequence[PromptChunk], *, roles: bool = False) -> Prompt:
-    """Write the prompt for a question asked now, with `roles` for a model with a role adapter."""
-    ordered = in_document_order(shown)
-    chunks = tuple(chunk_segment(number, one.chunk) for number, one in enumerate(ordered, 1))
-    sources, documents = tuple(one.source for one in ordered), tuple(one.chunk.document for one in ordered)
-    return Prompt(system_segment(roles=roles), chunks, question_segment(question, now), sources, documents)
 
 
 def system_segment(*, roles: bool = False) -> str:
@@ -120,6 +98,7 @@ def question_segment(question: str, now: datetime) -> str:
 
 
 _ANSWER_SHARE = 4  # 1/4 of the context is reserved for the answer, if the answer may be that long
+_SEAMS = 64  # tokens that cutting chunks in two may add
 _ANY_NUMBER = 99  # takes as many tokens as any that a chunk will have
 # Sources that a model with a role adapter is shown: so small a model answers as well from the best one as from five,
 # several times sooner, and one source behind the system segment is what idle runs can prefetch.
@@ -128,14 +107,16 @@ _ROLE_SOURCES = 1
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """A prompt as token ids: system, chunks, question; and how many chunks there was no room for.
+    """A prompt as token ids: system, chunks, question; with the text and the source of each chunk.
 
-    Chunks that are too short to be computed alone are joined with what is before them.
+    `left_out` is how many chunks there was no room for. Chunks that are too short to be computed alone are joined with
+    what is before them.
     """
 
-    prompt: Prompt
     ids: tuple[Ids, ...]
-    left_out: int
+    chunks: tuple[str, ...]
+    sources: tuple[int, ...]
+    left_out: int = 0
 
     @property
     def count(self) -> int:
@@ -143,10 +124,25 @@ class Segments:
         return sum(len(ids) for ids in self.ids)
 
 
-def fit(model: LanguageModel, question: str, now: datetime, evidence: Evidence, most: int) -> Segments:
+def prompt_of(model: LanguageModel, shown: Sequence[PromptChunk], last: str, *, in_blocks: bool) -> Segments:
+    """Return the prompt of chunks in this order and a last segment; in blocks, a chunk's number and text are apart."""
+    texts, cut = [chunk_segment(number, one.chunk) for number, one in enumerate(shown, 1)], [system_ids(model)]
+    for text, one in zip(texts, shown, strict=True):
+        number, rest = halved(text) if in_blocks else ("", text)
+        cut += [tuple(model.tokens(number)), DocumentSegment.of(model.tokens(rest), one.chunk.document)]
+    cut = [ids for ids in cut if ids]
+    before = cut if in_blocks else grouped(cut, model.sub_step)
+    ids = (*before, (*model.tokens(last), *model.frame.closing))
+    return Segments(ids, tuple(texts), tuple(one.source for one in shown))
+
+
+def fit(
+    model: LanguageModel, question: str, now: datetime, evidence: Evidence, most: int, *, in_blocks: bool = False
+) -> Segments:
     """Make a prompt that leaves room for an answer, of the best chunks that fit; PkbError if not one does."""
-    left = model.context - min(most, model.context // _ANSWER_SHARE)
-    left -= len(system_ids(model)) + len(_question_ids(model, question_segment(question, now)))
+    last, spare = question_segment(question, now), max(most, _SEAMS) if in_blocks else most
+    left = model.context - min(spare, model.context // _ANSWER_SHARE)
+    left -= len(system_ids(model)) + len(model.tokens(last)) + len(model.frame.closing)
     shown, fitting = candidates(evidence, _ROLE_SOURCES if model.has_roles else None), list[PromptChunk]()
     for one in shown:
         size = len(chunk_ids(model, _ANY_NUMBER, one.chunk))
@@ -155,8 +151,8 @@ def fit(model: LanguageModel, question: str, now: datetime, evidence: Evidence, 
             left -= size
     if not fitting:
         raise PkbError(f"{model.name} holds {model.context} tokens, too few to ask with one source", "pkb model list")
-    prompt = answer_prompt(question, now, fitting, roles=model.has_roles)
-    return Segments(prompt, prompt_ids(model, prompt), len(shown) - len(fitting))
+    made = prompt_of(model, in_document_order(fitting), last, in_blocks=in_blocks)
+    return replace(made, left_out=len(shown) - len(fitting))
 
 
 def candidates(evidence: Evidence, most: int | None = None) -> list[PromptChunk]:
@@ -175,25 +171,3 @@ def system_ids(model: LanguageModel) -> Ids:
 def chunk_ids(model: LanguageModel, number: int, chunk: Chunk) -> Ids:
     """Return the segment of a chunk under a number."""
     return DocumentSegment.of(model.tokens(chunk_segment(number, chunk)), chunk.document)
-
-
-def _question_ids(model: LanguageModel, question: str) -> Ids:
-    return (*model.tokens(question), *model.frame.closing)
-
-
-def prompt_ids(model: LanguageModel, prompt: Prompt) -> tuple[Ids, ...]:
-    """Return the segments of a prompt as token ids, those joined that are too short to be computed alone."""
-    both = zip(prompt.chunks, prompt.documents, strict=True)
-    chunks = [DocumentSegment.of(model.tokens(chunk), document) for chunk, document in both]
-    return (*grouped([system_ids(model), *chunks], model.sub_step), _question_ids(model, prompt.question))
-
-
-def in_blocks(model: LanguageModel, segments: Segments) -> Segments:
-    """Return the segments of a prompt with each chunk's number and text apart."""
-    prompt = segments.prompt
-    cut = [
-        ids
-        for (number, rest), document in zip(map(halved, prompt.chunks), prompt.documents, strict=True)
-        for ids in (tuple(model.tokens(number)), DocumentSegment.of(model.tokens(rest), document))
-    ]
-    return replace(segments, ids=(system_ids(model), *filter(None, cut), segments.ids[-1]))

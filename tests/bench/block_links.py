@@ -106,7 +106,7 @@ def behind(model: Mlx, cache: Any, segments: Segments, said: Sequence[int]) -> R
 def of(asked: Asked, question: Question, evidence: Evidence, segments: Segments, text: str) -> dict[str, Any]:
     """Return the scores of an answer."""
     said = parse(text)
-    cited = cite(said, question.text, evidence.passages, segments.prompt.sources)
+    cited = cite(said, question.text, evidence.passages, segments.sources)
     lead = (cited.first or 0) if cited.stands else 0
     return graded(asked, evidence, Answer(question.text, said.answer, "full", "model", None, (), {}, lead=lead))
 

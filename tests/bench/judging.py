@@ -22,7 +22,14 @@ from engine.app import Pkb
 from engine.ask.keys import begin, gather_context
 from engine.ask.semantic import judge_of
 from engine.llm.generate import cite, parse
-from engine.llm.prompt import PromptChunk, answer_prompt, candidates
+from engine.llm.prompt import (
+    PromptChunk,
+    candidates,
+    chunk_segment,
+    in_document_order,
+    question_segment,
+    system_segment,
+)
 from engine.models.minilm import SpanReader
 from engine.text.question import Question
 from engine.types import AskOptions, Evidence
@@ -54,10 +61,10 @@ def record(asked: Namespace) -> None:
     server, known = LlamaServer(asked.file, context=6144), {one[0] for one in done}
     rest = [one for one in read_lines(asked.questions) if one["id"] not in known]
     for name, question, found in evidence(rest, asked.data.resolve()):
-        shown = list(fitting(candidates(found, asked.sources), asked.most))
-        prompt = answer_prompt(question.text, NOW, shown)
-        said = chat(server.url, prompt.system, "".join(prompt.chunks) + prompt.question)
-        done.append((name, question, found, prompt.sources, said))
+        shown = in_document_order(list(fitting(candidates(found, asked.sources), asked.most)))
+        chunks = [chunk_segment(number, one.chunk) for number, one in enumerate(shown, 1)]
+        said = chat(server.url, system_segment(), "".join(chunks) + question_segment(question.text, NOW))
+        done.append((name, question, found, tuple(one.source for one in shown), said))
         asked.out.write_bytes(pickle.dumps(done))
 
 

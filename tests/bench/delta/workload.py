@@ -10,7 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 from random import Random
 
-from engine.llm.prompt import PromptChunk, answer_prompt
+from engine.llm.prompt import PromptChunk, chunk_segment, in_document_order, system_segment
 from engine.models.types import open_tokenizer
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.text.question import understand
@@ -50,8 +50,8 @@ def _prompts(user: IndexedUser, sources: int) -> Iterator[tuple[str, ...]]:
         question = understand(" ".join(row["question"].split()), NOW)
         found = retrieve(user.bank, None, question, Scope(), sources, RetrievalLimits()).passages
         shown = [PromptChunk(chunk, rank, one.date) for rank, one in enumerate(found) for chunk in one.chunks]
-        prompt = answer_prompt(question.text, NOW, shown)
-        yield prompt.system, *prompt.chunks
+        chunks = enumerate(in_document_order(shown), 1)
+        yield system_segment(), *(chunk_segment(number, one.chunk) for number, one in chunks)
 
 
 def requests(users: Sequence[Sequence[tuple[Ids, ...]]], adapters: int, *, by_user: bool, seed: int = 0) -> list[Asked]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from engine.llm.prompt import Prompt, Segments, chunk_segment, halved, in_blocks
+from engine.llm.prompt import PromptChunk, chunk_segment, halved, prompt_of
 from engine.models.mlx import Mlx
 from tests.demo import NANO
 from tests.engine.llm.kit import loaded
@@ -30,9 +30,8 @@ def nano(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
 @given(st.integers(0, 2**32))
 def test_a_context_is_cut_into_the_blocks_that_pkb_reads(nano: Mlx, tokenizer: Any, seed: int) -> None:
     drawn = sample(Random(seed), HARD)
-    system, *chunks = drawn.context()
-    prompt = Segments(Prompt(system, tuple(chunks), "", (), ("",) * len(chunks)), (tuple(nano.tokens(system)), ()), 0)
-    *expected, _ = in_blocks(nano, prompt).ids
+    shown = [PromptChunk(chunk, 0, None) for chunk in drawn.chunks]
+    *expected, _ = prompt_of(nano, shown, "", in_blocks=True).ids
     packed = row(tokenizer, drawn, blocks=True)
     assert packed.cut is not None
     met = dict[int, list[int]]()

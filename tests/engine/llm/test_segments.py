@@ -21,7 +21,7 @@ EVIDENCE = Evidence((FIRST, SECOND), ("a0", "a1", "a2", "b0"), 1.0)
 
 
 def shown(model: ScriptedModel, evidence: Evidence = EVIDENCE) -> list[str]:
-    return [text.split()[2] + text.split()[-1] for text in fit(model, "q", NOW, evidence, 10).prompt.chunks]
+    return [text.split()[2] + text.split()[-1] for text in fit(model, "q", NOW, evidence, 10).chunks]
 
 
 def test_a_context_too_short_for_all_shows_the_best_sources() -> None:
@@ -38,7 +38,7 @@ def test_a_model_with_a_role_adapter_is_shown_the_best_source_alone() -> None:
 
 def test_a_model_is_shown_the_chosen_sources_by_their_own_places() -> None:
     found = fit(ScriptedModel([]), "q", NOW, replace(EVIDENCE, shown=(1,)), 10)
-    assert (shown(ScriptedModel([]), replace(EVIDENCE, shown=(1,))), found.prompt.sources) == (["b0"], (1,))
+    assert (shown(ScriptedModel([]), replace(EVIDENCE, shown=(1,))), found.sources) == (["b0"], (1,))
     assert found.left_out == 0
 
 
