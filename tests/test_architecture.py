@@ -67,6 +67,7 @@ LIBRARIES = {
         "store/mapped_index.py",
         "store/remote.py",
     ),
+    "rank_bm25": ("engine/retrieval/retrieve.py",),
     "watchdog": ("engine/ingest/follow.py",),
     "selectolax": ("engine/ingest/html.py",),
     "tinycss2": ("engine/ingest/css.py",),
@@ -87,7 +88,7 @@ LIBRARIES = {
     "cryptography": ("store/peers.py",),
     "keyring": ("engine/ingest/imap.py",),
 }
-HEAVY = ("lancedb", "pyarrow", "numpy", "mlx", "transformers", "tokenizers")
+HEAVY = ("lancedb", "pyarrow", "numpy", "mlx", "transformers", "tokenizers", "rank_bm25")
 MOST_MODULES, MOST_LINES = 119, 40_594
 LONGEST_MODULE, LONGEST_FUNCTION = 600, 60
 TWICE = {"__init__", "types", "pipeline"}  # a path each of ask and ingest

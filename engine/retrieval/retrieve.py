@@ -1,6 +1,6 @@
 """Retrieval: candidates by full text and by vector, scored together and joined into passages, best first.
 
-It knows the index by the protocol below, not LanceDB or files.
+It knows the index by the protocol below, not LanceDB or files, and is the only importer of rank_bm25.
 """
 
 import dataclasses
@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from itertools import pairwise
 from typing import Protocol
+
+from rank_bm25 import BM25Okapi
 
 from engine.text.dates import Days
 from engine.text.question import ASKING_WORDS, Question
@@ -280,12 +282,12 @@ def bm25(
 
     A text is given by the places of the question's words in it, and by its number of words.
     """
-
-    def score(places: Sequence[int], length: int) -> float:
-        return len(places) * 2.5 / (len(places) + 1.5 * (0.25 + 0.75 * length / max(1.0, mean_words)))
-
-    pairs = zip(where, lengths, strict=True)
-    return [sum(idf[word] * score(one[word], length) for word in idf if word in one) for one, length in pairs]
+    held = [[word for word, places in each.items() if word in idf for _ in places] for each in where]
+    if not any(held):
+        return [0.0] * len(held)
+    model = BM25Okapi(held)  # of the question's words only; then lengths, mean and idf are put right
+    model.doc_len, model.avgdl, model.idf = list(lengths), max(1.0, mean_words), dict(idf)
+    return [float(score) for score in model.get_scores(list(idf))]
 
 
 def _ranked(

@@ -194,7 +194,7 @@ def test_an_exact_hit_loads_nothing_heavy(pkb: Pkb, question: str, options: tupl
     code = f"import sys; from cli.app import run; run({words!r}); print(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], env=environment(pkb.folder), capture_output=True, check=True)
     loaded = {name.split(".")[0] for name in done.stdout.decode().splitlines()[-1].split()}
-    heavy = {"lancedb", "pyarrow", "numpy", "mlx", "transformers", "tokenizers", "rich"}
+    heavy = {"lancedb", "pyarrow", "numpy", "mlx", "transformers", "tokenizers", "rank_bm25", "rich"}
     assert loaded & heavy == set()
     assert "sqlite3" in loaded
 

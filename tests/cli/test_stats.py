@@ -106,7 +106,7 @@ def test_stats_opens_no_table_and_loads_no_model(pkb: Pkb) -> None:
         cwd=Path(__file__).parents[2],
     )  # fmt: skip
     loaded = {name.split(".")[0] for name in done.stdout.splitlines()[-1].split()}
-    assert loaded & {"lancedb", "pyarrow", "mlx", "transformers", "tokenizers", "rich"} == set()
+    assert loaded & {"lancedb", "pyarrow", "mlx", "transformers", "tokenizers", "rank_bm25", "rich"} == set()
 
 
 def test_all_of_it_fits_one_screen(pkb: Pkb) -> None:
