@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from engine.kv.costs import Costs, Loader, Unit
+from engine.kv.costs import Loader, Unit
 from engine.kv.restore import LEAST_S, KvBinding, Prefilled, PromptReader, fetch, keep, offered, prefill, said
 from engine.models.kv_cache import Ropes, array, extend, rotated, take, tensor, unpack
 from engine.models.kv_read import Arrays, RangeReader, UnreadableCache
@@ -126,9 +126,9 @@ class _Blocks:
             matches = [kept.store.match(kept.root, (self.system, ids)) for ids in wanted]
             nodes = {ids: one.nodes[1] for ids, one in zip(wanted, matches, strict=True) if len(one.nodes) > 1}
             step.note = f"{len(nodes)} of {len(wanted)} blocks"
-        costs, start = kept.costs.costs if kept.costs else Costs(), len(self.system)
+        costs, start = kept.costs.costs, len(self.system)
         away, missing = list[_Source](), [ids for ids in wanted if ids not in nodes]
-        if missing and kept.remote is not None and kept.costs is not None:
+        if missing and kept.remote is not None:
             with self.trace.step("remote") as step:
                 headers = [headers_of(kept.exact or kept.root, (self.system, ids))[-1] for ids in missing]
                 units = offered(kept.remote, costs, headers, [start] * len(missing))
@@ -143,7 +143,7 @@ class _Blocks:
 
     def _divided(self, kept: KvBinding, wanted: Sequence[Ids], sources: Sequence[_Source]) -> dict[Ids, BlockPart]:
         """Compute what is nowhere, and from the front of `sources`, while a thread gets them from the back."""
-        way = kept.planner([one.unit for one in sources]) if kept.costs else "load"
+        way = kept.planner([one.unit for one in sources])
         with ExitStack() as stack:
             until = time.perf_counter() + max(LEAST_S, sum(one.unit.compute_s for one in sources))
             reader = self._reader(kept, sources, stack) if way != "compute" else None
@@ -201,7 +201,7 @@ class _Blocks:
         cache, start, begun = extend(self.model.begin(), layers), len(self.system), time.perf_counter()
         arrays = self.model.prefill(cache, ids) or take(cache, start, start + len(ids))
         seconds = time.perf_counter() - begun
-        if self.kept and self.kept.costs:
+        if self.kept:
             self.kept.costs.record_prefill(start, start + len(ids), seconds)
         return BlockPart(arrays, None, seconds, is_loaded=False)
 

@@ -36,15 +36,14 @@ LEAST_S = 1.0  # least time to wait for a disk: one that slept needs some
 class KvBinding:
     """Where a model's KV cache is stored: a store, and the root that names all that its tensors depend on.
 
-    `planner` divides cached tokens between loading and computing, by what both cost here; without `costs` all are
-    loaded, in the calling thread. `remote` is another place that may have nodes, under the root `exact` where they come
-    rounded: those kept here have a root of their own.
+    `planner` divides cached tokens between loading and computing, by what both cost here. `remote` is another place
+    that may have nodes, under the root `exact` where they come rounded: those kept here have a root of their own.
     """
 
     store: KvStore
     root: TreeRoot
     model: "Mlx"
-    costs: MeasuredCosts | None = None
+    costs: MeasuredCosts
     planner: Planner = auto
     read_at: ReadAt = os.preadv
     remote: Remote | None = None
@@ -104,10 +103,8 @@ def restore(kept: KvBinding, match: Match, trace: Trace) -> Prefilled:
 
 
 def _planned(kept: KvBinding, match: Match, trace: Trace) -> tuple[list[_Span], Way]:
-    spans = list(_spans(kept, match, kept.costs.costs if kept.costs else Costs()))
+    spans = list(_spans(kept, match, kept.costs.costs))
     units = [span.unit for span in spans]
-    if kept.costs is None:
-        return spans, "load"
     with trace.step("plan") as step:
         way, loading, computing = kept.planner(units), loading_s(units), computing_s(units)
         if way == "overlap" and not kept.model.reads_ranges:
@@ -132,21 +129,19 @@ def _spans(kept: KvBinding, match: Match, costs: Costs) -> Iterator[_Span]:
 
 
 def _carried_out(kept: KvBinding, match: Match, spans: Sequence[_Span], way: Way) -> Prefilled:
-    lengths, costs, begun = match.lengths, kept.costs, time.perf_counter()
+    lengths, begun = match.lengths, time.perf_counter()
     if way == "compute":
         return Prefilled(kept.model.begin(), (0,) * len(lengths), (0,) * len(lengths), match.nodes)
     paths = [kept.store.path_of(node) for node in match.found]
-    if costs and kept.model.reads_ranges:
-        return _divided(kept, costs, match, spans, paths, by_file=way == "load")
-    cache = kept.model.restore(paths, match.shared)
-    if costs:
-        size = sum(node.bytes * count // len(node.ids) for node, count in zip(match.found, lengths, strict=True))
-        costs.record_load(len(paths), size, time.perf_counter() - begun)
+    if kept.model.reads_ranges:
+        return _divided(kept, match, spans, paths, by_file=way == "load")
+    cache = kept.model.restore(paths)
+    kept.costs.record_load(len(paths), sum(node.bytes for node in match.found), time.perf_counter() - begun)
     return Prefilled(cache, lengths, lengths, match.nodes)
 
 
 def _divided(
-    kept: KvBinding, costs: MeasuredCosts, match: Match, spans: Sequence[_Span], paths: Sequence[Path], *, by_file: bool
+    kept: KvBinding, match: Match, spans: Sequence[_Span], paths: Sequence[Path], *, by_file: bool
 ) -> Prefilled:
     """Compute the first parts while a thread loads the last ones; if all are loaded, a part is a whole file."""
     parts = [list(found) for _, found in groupby(spans, lambda span: span.file if by_file else span)]
@@ -163,13 +158,14 @@ def _divided(
                 for span in parts[number]:
                     since, end = time.perf_counter(), span.position + span.unit.tokens
                     kept.model.prefill(cache, match.found[span.file].ids[span.start : span.stop])
-                    costs.record_prefill(span.position, end, time.perf_counter() - since)
+                    kept.costs.record_prefill(span.position, end, time.perf_counter() - since)
         back = [span for part in parts[loader.back :] for span in part]
         if back:
             join(cache, reader)
-            costs.record_load(len({span.file for span in back}), sum(span.unit.size for span in back), loader.seconds)
+            size = sum(span.unit.size for span in back)
+            kept.costs.record_load(len({span.file for span in back}), size, loader.seconds)
         elif loader.failed is None:  # not even one came: it takes at least as long
-            costs.record_load(1, units[-1].size, time.perf_counter() - begun)
+            kept.costs.record_load(1, units[-1].size, time.perf_counter() - begun)
     loaded = [0] * len(match.found)
     for span in back:
         loaded[span.file] += span.unit.tokens
@@ -223,8 +219,7 @@ def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bo
 
     Without `evict` nothing is evicted for them, and nothing is stored below a node that could not be read.
     """
-    if kept.costs:
-        kept.costs.save()
+    kept.costs.save()
     nodes, at, count = list(read.nodes), sum(map(len, segments[: len(read.nodes)])), 0
     for ids, seconds, captured in zip(segments[len(nodes) :], read.seconds, read.captured, strict=True):
         tensors = kept.model.cut(read.cache, at, at + len(ids), captured)
@@ -246,7 +241,7 @@ def _compute_missing(reading: PromptReader, found: Prefilled, segments: Sequence
             captured.append(passed if reading.kept else None)
             # Where part of a segment was reused, the time of the rest is extrapolated to the whole.
             seconds.append((time.perf_counter() - begun) * len(ids) / max(1, len(ids) - there))
-            if ids and not there and reading.kept and reading.kept.costs:  # computed as a whole
+            if ids and not there and reading.kept:  # computed as a whole
                 reading.kept.costs.record_prefill(position, position + len(ids), seconds[-1])
             position += len(ids)
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(segments, loaded, strict=True)) + " reused"
@@ -264,21 +259,21 @@ _NOTHING = {"": "nothing there", "late": "no answer in time"}
 
 def borrow(kept: KvBinding, match: Match, here: Prefilled, segments: Sequence[Ids], trace: Trace) -> Prefilled:
     """Return the cache with as many of the next segments as another place has, fetched or computed meanwhile."""
-    remote, costs, first = kept.remote, kept.costs, len(match.nodes)
+    remote, costs, first = kept.remote, kept.costs.costs, len(match.nodes)
     complete = match.shared is None and here.present == tuple(len(node.ids) for node in match.nodes)
-    if remote is None or costs is None or not complete or not kept.model.reads_ranges:
+    if remote is None or not complete or not kept.model.reads_ranges:
         return here
     with trace.step("remote") as step:
         headers, starts = (
             headers_of(kept.exact or kept.root, segments)[first:],
             list(accumulate(map(len, segments), initial=0)),
         )
-        units = [unit for unit in takewhile(bool, offered(remote, costs.costs, headers, starts[first:-1])) if unit]
+        units = [unit for unit in takewhile(bool, offered(remote, costs, headers, starts[first:-1])) if unit]
         if not units or kept.planner(units) == "compute":
             step.note = "computing is sooner" if units else _NOTHING.get(remote.last_miss, "no answer")
             return here
-        begun, measured = time.perf_counter(), costs.costs.prefill_s(0, 1) is not None
-        fetched, front = _fetched(kept, remote, costs, here, headers, units)
+        begun, measured = time.perf_counter(), costs.prefill_s(0, 1) is not None
+        fetched, front = _fetched(kept, remote, here, headers, units)
         result = _appended(front, units, fetched, measured=measured) if fetched else front
         come, taken = [units[number] for number in fetched], time.perf_counter() - begun
         sent, rounding = said(list(fetched.values()))
@@ -318,9 +313,8 @@ def said(fetched: Sequence[FetchedNode]) -> tuple[int, str]:
 
 
 def _fetched(
-    kept: KvBinding, remote: Remote, costs: MeasuredCosts, here: Prefilled,
-    headers: Sequence[Header], units: Sequence[Unit],
-) -> tuple[dict[int, FetchedNode], Prefilled]:  # fmt: skip
+    kept: KvBinding, remote: Remote, here: Prefilled, headers: Sequence[Header], units: Sequence[Unit]
+) -> tuple[dict[int, FetchedNode], Prefilled]:
     """Fetch nodes from the back and compute from the front; returns those fetched, and the cache of the others."""
     fetched, seconds, captured = dict[int, FetchedNode](), list[float](), list[Any]()
 
@@ -333,7 +327,7 @@ def _fetched(
             ids, begun = headers[number].ids, time.perf_counter()
             captured.append(kept.model.prefill(here.cache, ids))
             seconds.append(time.perf_counter() - begun)
-            costs.record_prefill(position, position + len(ids), seconds[-1])
+            kept.costs.record_prefill(position, position + len(ids), seconds[-1])
             position += len(ids)
         back = loader.back
     present = (*here.present, *(unit.tokens for unit in units[: len(seconds)]))

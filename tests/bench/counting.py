@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 from engine.backends import LocalModel, drafts_of
-from engine.kv.restore import KvBinding, PromptReader
+from engine.kv.restore import PromptReader
 from engine.llm.generate import GenerateOptions
 from engine.llm.prompt import Segments
 from engine.models import kv_cache
@@ -31,6 +31,7 @@ from store.kv_files import Header, Node, Tensor, TreeRoot, size_of
 from store.kv_store import KvStore
 from store.types import replace
 from tests.bench.forced import Forced, ForcedBackend, ForcedResident, Script
+from tests.bench.kv_reuse import loading
 from tests.bench.metered import Size, parts_of
 from tests.engine.models.shapes import REAL, make, write
 
@@ -183,7 +184,7 @@ class CountedResident(ForcedResident):
                 return reader
             store = CountedStore.of(reader.kept.store, bytes_of(self._shape)) if self._shape else reader.kept.store
             # Without a plan: whatever is cached is loaded, however fast layers are that compute nothing.
-            return dataclasses.replace(reader, kept=KvBinding(store, reader.kept.root, reader.kept.model))
+            return dataclasses.replace(reader, kept=loading(store, reader.kept.root, reader.kept.model))
 
         return super().reading(key, narrow)
 

@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
 
-from engine.kv.costs import calibrate
+from engine.kv.costs import MeasuredCosts, calibrate
 from engine.kv.restore import KvBinding, PromptReader, keep, prefill
 from engine.models import runtime
 from engine.models.load import Trial, load
@@ -77,7 +77,7 @@ class CachedPrompt:
 
     def ask(self, segments: Sequence[Ids], *, cached: bool = True) -> None:
         """Compute the first token behind a prompt, with pkb's KV cache or without."""
-        reader = PromptReader(self.model, KvBinding(self.store, self.root, self.model) if cached else None)
+        reader = PromptReader(self.model, loading(self.store, self.root, self.model) if cached else None)
         read = prefill(reader, segments[:-1], Trace())
         next(self.model.decode(read.cache, segments[-1], 1))
 
@@ -94,6 +94,11 @@ class CachedPrompt:
         """Compute the first token with mlx-lm's cache in memory."""
         cache, rest = self.memory.fetch_nearest_cache(self.model.name, flat(segments))
         first_token(self.model, rest, cache)
+
+
+def loading(store: KvStore, root: TreeRoot, model: Mlx) -> KvBinding:
+    """Return a binding of a store by which whatever is cached is loaded."""
+    return KvBinding(store, root, model, MeasuredCosts(store.folder.ledger, "bench"), lambda _: "load")
 
 
 @contextmanager
@@ -116,7 +121,7 @@ def cached_prompt(
 
     with opened_store(model, folder) as store:
         root, file, memory = root_of({"model": "bench"}), folder / "prompt.safetensors", LRUPromptCache()
-        binding = KvBinding(store, root, model)
+        binding = loading(store, root, model)
         read = prefill(PromptReader(model, binding), segments[:-1], Trace())
         keep(binding, segments[:-1], read)
         save_prompt_cache(str(file), read.cache)
@@ -367,7 +372,7 @@ def weighed(one: CachedPrompt, half: Sequence[Ids]) -> Iterator[Comparison]:
     yield Comparison(MEMORY, "bytes of one prompt", own, one.memory.nbytes, "bytes", "in memory")
     for name, (_, file) in one.slots.items():
         yield Comparison(name + RESTORED, "bytes of one prompt", own, file.stat().st_size, "bytes")
-    binding = KvBinding(one.store, one.root, one.model)
+    binding = loading(one.store, one.root, one.model)
     keep(binding, half[:-1], prefill(PromptReader(one.model, binding), half[:-1], Trace()))
     both = sum(path.stat().st_size for path in (one.folder / "kv").glob("*.safetensors"))
     yield Comparison(FILE, "bytes of two prompts that share two chunks", both, 2 * theirs, "bytes", "a file each")

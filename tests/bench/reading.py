@@ -24,7 +24,7 @@ from typing import Any
 
 from engine.ask.extract import write
 from engine.backends import drafts_of
-from engine.kv.restore import KvBinding, PromptReader
+from engine.kv.restore import PromptReader
 from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prompt import PromptChunk, in_document_order
 from engine.models.adapters import find_adapter
@@ -40,7 +40,7 @@ from store.kv_files import root_of
 from store.types import Scope, replace
 from tests.bench.home import ordered
 from tests.bench.indexed import IndexedUser, best, golds, load
-from tests.bench.kv_reuse import opened_store
+from tests.bench.kv_reuse import loading, opened_store
 from tests.bench.metrics import exact, f1, rouge_l, terms
 from tests.bench.quoting import NOW, SETS, K
 
@@ -168,7 +168,7 @@ def open_reader(
     kept = None
     if cache and held:
         store = held.enter_context(opened_store(model, cache))
-        kept = KvBinding(store, root_of({"model": folder.name, "mode": mode, "adapter": str(adapter)}), model)
+        kept = loading(store, root_of({"model": folder.name, "mode": mode, "adapter": str(adapter)}), model)
     return PromptReader(model, kept, movable(model) if mode == "blocks" else None)
 
 

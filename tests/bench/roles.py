@@ -19,7 +19,7 @@ from random import Random
 from statistics import median
 
 from engine.ask.semantic import check_ids
-from engine.kv.restore import KvBinding, PromptReader
+from engine.kv.restore import PromptReader
 from engine.llm.generate import read
 from engine.llm.prompt import question_segment, system_ids
 from engine.models.adapters import find_adapter
@@ -31,7 +31,7 @@ from prompts import prompt
 from store.errors import NoModel
 from store.kv_files import root_of
 from store.kv_store import KvStore
-from tests.bench.kv_reuse import Spent, free_memory, opened_store, spent
+from tests.bench.kv_reuse import Spent, free_memory, loading, opened_store, spent
 
 CHUNK = 130  # tokens of a chunk, at most
 ANSWER, CONTROLS = "answer", 260  # the role that reads first; ids below may be control tokens
@@ -109,7 +109,7 @@ def opened(model: Mlx, folder: Path) -> Iterator[tuple[PromptReader, KvStore]]:
     """Open the store in a folder as a new process would, and close it."""
     with opened_store(model, folder) as store:
         store.collect()
-        yield PromptReader(model, KvBinding(store, root_of({"model": "bench", "adapter": "bench"}), model)), store
+        yield PromptReader(model, loading(store, root_of({"model": "bench", "adapter": "bench"}), model)), store
 
 
 def show(rounds: Sequence[Round], tokens: int) -> None:

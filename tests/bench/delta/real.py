@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.kv.restore import KvBinding, Prefilled, PromptReader, keep, prefill
+from engine.kv.restore import Prefilled, PromptReader, keep, prefill
 from engine.models import kv_cache
 from engine.models.adapters import ACTIVATED, CONFIG, DOWN, UP, WEIGHTS, Adapter, read_adapter, sizes_of, wear
 from engine.models.load import load
@@ -47,7 +47,7 @@ from tests.bench.delta.tree import DeltaTree
 from tests.bench.delta.workload import Asked, Ids, prompts, requests
 from tests.bench.intervals import Interval, change, mean
 from tests.bench.intervals import median as medians
-from tests.bench.kv_reuse import free_memory, spent
+from tests.bench.kv_reuse import free_memory, loading, spent
 
 if TYPE_CHECKING:
     pass
@@ -150,7 +150,7 @@ class Way:
             self.stored.clear()
         self.last = asked.adapter
         self.stored.update(path_keys(root, asked.segments)[1:])
-        kept = KvBinding(self.store, root, model) if self.store else None
+        kept = loading(self.store, root, model) if self.store else None
         if self.cost is None:
             free_memory()
         with spent() as taken:

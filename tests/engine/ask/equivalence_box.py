@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.kv.costs import MeasuredCosts
 from engine.kv.restore import KvBinding, Prefilled, PromptReader, keep, prefill
 from engine.models.mlx import Mlx
 from engine.types import Trace
@@ -57,7 +58,7 @@ class Box:
 
     def read(self, segments: Sequence[Ids], *, kept: bool = True) -> tuple[Prefilled, Logits]:
         """Read a prompt through the store and keep what was computed; returns the logits behind its last segment."""
-        store = KvBinding(self.store, ROOT, self.model)
+        store = KvBinding(self.store, ROOT, self.model, MeasuredCosts(self.ledger, "made"))
         read = prefill(PromptReader(self.model, store), segments[:-1], Trace())
         found = self.model.logits(read.cache, segments[-1])
         if kept:
@@ -95,7 +96,11 @@ def decode_after_computed_and_loaded(box: Box, segments: Sequence[Ids]) -> tuple
     """Assert that 64 decoding steps give equal logits after both prefixes; return the tokens and what was loaded."""
     model = box.model
     computed = prefill(PromptReader(model), segments[:-1], Trace())
-    loaded = prefill(PromptReader(model, KvBinding(box.store, ROOT, model)), segments[:-1], Trace())
+    loaded = prefill(
+        PromptReader(model, KvBinding(box.store, ROOT, model, MeasuredCosts(box.ledger, "root"))),
+        segments[:-1],
+        Trace(),
+    )
     logits, tokens = decoded(model, computed.cache, segments[-1])
     others, again = decoded(model, loaded.cache, segments[-1])
     assert np.array_equal(logits, others)

@@ -20,6 +20,7 @@ from random import Random
 
 import numpy as np
 
+from engine.kv.costs import MeasuredCosts
 from engine.kv.restore import KvBinding, PromptReader, keep, prefill
 from engine.models.load import load
 from engine.models.mlx import Mlx
@@ -98,7 +99,10 @@ def _model(folder: Path) -> Mlx:
 def _ask(folder: Path, order: Order) -> None:
     rng, cold, model = Random(order.seed), np.load(folder / "cold.npy"), _model(folder)
     with open_store(folder) as (ledger, store):
-        kept, keeping = KvBinding(store, ROOT, model), _Keeping(folder, ledger, order.step)
+        kept, keeping = (
+            KvBinding(store, ROOT, model, MeasuredCosts(ledger, "root")),
+            _Keeping(folder, ledger, order.step),
+        )
         for _ in range(order.count):
             number = rng.randrange(PROMPTS)
             *before, last = prompts()[number]

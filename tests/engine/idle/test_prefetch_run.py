@@ -13,6 +13,7 @@ from msgspec import structs
 
 from engine.idle.prefetch import PrefetchContext, WantedSegment, is_cached, key_of, plan_segments
 from engine.idle.types import Job, JobResult, Planned
+from engine.kv.costs import MeasuredCosts
 from engine.kv.restore import KvBinding, PromptReader
 from engine.models.load import load
 from engine.models.mlx import Mlx
@@ -64,7 +65,7 @@ SEGMENTS = (segment(SYSTEM), segment(SYSTEM, A), segment(SYSTEM, B, expected=0.5
 
 def context(model: Mlx, box: Box) -> PrefetchContext:
     reasker = Home(box.ledger).reasker()
-    binding = KvBinding(box.store, ROOT, model)
+    binding = KvBinding(box.store, ROOT, model, MeasuredCosts(box.ledger, "root"))
     return PrefetchContext(PromptReader(model, binding), binding, reasker, nullcontext, lambda: False)
 
 
@@ -81,7 +82,9 @@ def test_segments_are_stored_and_cached_the_next_time(model: Mlx, box: Box) -> N
     done = run(model, box)
     assert states(done) == ["done"] * 3
     assert sum(one.spent.bytes for one in done) == box.store.index.totals().bytes > 0
-    assert all(is_cached(KvBinding(box.store, ROOT, model), one.path) for one in SEGMENTS)
+    assert all(
+        is_cached(KvBinding(box.store, ROOT, model, MeasuredCosts(box.ledger, "root")), one.path) for one in SEGMENTS
+    )
     assert states(run(model, box)) == ["cached"] * 3
 
 
@@ -124,9 +127,12 @@ def test_a_prefetched_node_that_was_never_used_is_replaced(model: Mlx, box: Box)
         for ids, size in ((tuple(range(20, 420)), 10**6), (A[::-1], 0))
     )
     assert states(run(model, box, [long])) == ["no space"]
-    assert is_cached(KvBinding(box.store, ROOT, model), (SYSTEM, A))
+    assert is_cached(KvBinding(box.store, ROOT, model, MeasuredCosts(box.ledger, "root")), (SYSTEM, A))
     assert states(run(model, box, [new])) == ["done"]
-    assert [is_cached(KvBinding(box.store, ROOT, model), (SYSTEM, ids)) for ids in (A, A[::-1], B)] == [
+    assert [
+        is_cached(KvBinding(box.store, ROOT, model, MeasuredCosts(box.ledger, "root")), (SYSTEM, ids))
+        for ids in (A, A[::-1], B)
+    ] == [
         False,
         True,
         True,
@@ -142,7 +148,7 @@ def test_a_node_that_was_used_since_planning_is_not_evicted(model: Mlx, box: Box
     box.store.shrink(box.store.budget - box.store.free())
     instead = structs.replace(segment(SYSTEM, A[::-1], size=old.bytes), instead=(old,))
     assert states(run(model, box, [instead])) == ["no space"]
-    assert is_cached(KvBinding(box.store, ROOT, model), (SYSTEM, A))
+    assert is_cached(KvBinding(box.store, ROOT, model, MeasuredCosts(box.ledger, "root")), (SYSTEM, A))
 
 
 def test_where_the_estimate_was_too_small_nothing_is_evicted(model: Mlx, box: Box) -> None:

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from engine.kv import blocks
+from engine.kv.costs import MeasuredCosts
 from engine.kv.restore import KvBinding, PromptReader, keep, prefill
 from engine.models.kv_cache import take
 from engine.models.load import movable
@@ -53,7 +54,9 @@ def test_64_steps_behind_loaded_blocks_are_those_behind_computed_ones(box: Box) 
     assert read.reused == tuple(map(len, turned[:-1]))
     fresh = blocks.read(PromptReader(box.model, None, movable(box.model), links=0), turned[:-1], Trace())
     one, tokens = decoded(box.model, fresh.cache, last)
-    kept = PromptReader(box.model, KvBinding(box.store, ROOT, box.model), movable(box.model), links=0)
+    kept = PromptReader(
+        box.model, KvBinding(box.store, ROOT, box.model, MeasuredCosts(box.ledger, "root")), movable(box.model), links=0
+    )
     other, again = decoded(box.model, blocks.read(kept, turned[:-1], Trace()).cache, last)
     assert np.array_equal(one, other)
     assert tokens == again
@@ -105,7 +108,11 @@ def test_a_block_does_not_depend_on_its_place_or_its_neighbours(model: Mlx) -> N
 
 def test_a_block_read_beforehand_behind_the_system_segment_is_loaded(box: Box) -> None:
     segments = drawn(box.model, 40, 3, 100, 10)
-    system, block, kept = segments[0], segments[2], KvBinding(box.store, ROOT, box.model)
+    system, block, kept = (
+        segments[0],
+        segments[2],
+        KvBinding(box.store, ROOT, box.model, MeasuredCosts(box.ledger, "root")),
+    )
     assert keep(kept, (system, block), prefill(PromptReader(box.model, kept), (system, block), Trace())) == 2
     read, found = through(box, segments)
     assert read.reused == (40, 0, 100)

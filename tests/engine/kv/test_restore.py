@@ -167,7 +167,7 @@ def test_a_damaged_file_is_computed_and_removed(box: Box) -> None:
     read, _ = restored(box, segments, at_once, truncated)
     assert np.array_equal(logits(box, read, segments), computed(box, segments))
     assert not path.exists()
-    assert keep(KvBinding(box.store, ROOT, box.model), segments[:-1], read) == 0
+    assert keep(KvBinding(box.store, ROOT, box.model, MeasuredCosts(box.ledger, "root")), segments[:-1], read) == 0
     assert len(box.files()) == len(LENGTHS) - 1
 
 

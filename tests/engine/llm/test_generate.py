@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.kv.costs import MeasuredCosts
 from engine.kv.restore import KvBinding, PromptReader
 from engine.llm.generate import GenerateOptions, ParsedAnswer, generate, prefill_prompt, segments_of
 from engine.models.load import load
@@ -88,7 +89,7 @@ def test_nothing_is_computed_ahead_where_no_kv_is_kept(tmp_path: Path) -> None:
 def test_what_is_cancelled_while_it_is_typed_leaves_every_whole_step(tmp_path: Path) -> None:
     model = dataclasses.replace(load(NANO, name="nano", cache=tmp_path, memory_share=0.9), sub_step=16)
     box, goes_on = Box(tmp_path, model), iter([True, True, False])
-    reading = PromptReader(model, KvBinding(box.store, ROOT, model))
+    reading = PromptReader(model, KvBinding(box.store, ROOT, model, MeasuredCosts(box.ledger, "root")))
     trace, options = Trace(asked=False, goes_on=lambda: next(goes_on)), GenerateOptions("nano", NOW, 50)
     prefill_prompt(lambda: reading, QUESTION, EVIDENCE, trace, options)
     assert (model.meter.prefilled, len(box.files())) == (32, 1)
@@ -174,7 +175,10 @@ def test_where_an_answer_is_cut_changes_nothing_that_is_stored_of_its_prompt(tmp
     for folder, most in (("short", 1), ("long", 200), ("long", 200)):
         (tmp_path / folder).mkdir(exist_ok=True)
         box = Box(tmp_path / folder, nano)
-        trace, reading = Trace(), partial(PromptReader, nano, KvBinding(box.store, ROOT, nano))
+        trace, reading = (
+            Trace(),
+            partial(PromptReader, nano, KvBinding(box.store, ROOT, nano, MeasuredCosts(box.ledger, "root"))),
+        )
         answer = generate(reading, QUESTION, EVIDENCE, trace, GenerateOptions("nano", NOW, most))
         answer.keep()
         stored.append([path.read_bytes() for path in box.files()])

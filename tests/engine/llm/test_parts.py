@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from engine.idle.types import OutOfTime
+from engine.kv.costs import MeasuredCosts
 from engine.kv.restore import KvBinding, PromptReader
 from engine.llm.generate import ask_about
 from engine.llm.prompt import chunk_ids, system_ids
@@ -93,7 +94,7 @@ def test_whatever_happens_to_the_store_each_role_is_bit_identical(model: Mlx, tm
 @pytest.mark.parametrize("in_blocks", [False, True])
 def test_a_request_says_the_same_from_the_store_as_without(box: Box, *, in_blocks: bool) -> None:
     model, ropes = box.model, movable(box.model) if in_blocks else None
-    stored = PromptReader(model, KvBinding(box.store, ROOT, model), ropes)
+    stored = PromptReader(model, KvBinding(box.store, ROOT, model, MeasuredCosts(box.ledger, "root")), ropes)
     for role, said in REQUESTS.items():
         wanted = ask_about(PromptReader(model, None, ropes), CHUNKS, said, 12, lambda: None)
         assert [ask_about(stored, CHUNKS, said, 12, lambda: None) for _ in range(2)] == [wanted] * 2, role
