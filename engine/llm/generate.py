@@ -187,13 +187,6 @@ class GenerateOptions(Struct, frozen=True):
     gate: Callable[[Question, Evidence], Judge | None] = lambda *_: None
 
 
-class _Answer(Struct):
-    read: PrefixCache
-    output: Output
-    guessed: int = 0
-    first_ms: float = 0.0
-
-
 def generate(
     load: Callable[[], PromptReader],
     question: Question,
@@ -220,36 +213,37 @@ def generate(
         if segments.left_out:
             wanted = len(segments.chunks) + segments.left_out
             trace.notices.append(f"{segments.left_out} of {wanted} chunks did not fit the model's context")
-    run = _Generation(reading, question, evidence, trace, options, segments)
-    written = run.write(None if judge else say)
-    reply = run.judged(written, judge) if judge else run.cited(written)
-    counts = (segments.count, sum(written.read.reused), written.output.tokens)
-    reply = _measured(reply, reading, options, trace, counts, written.first_ms, written.guessed)
+    found = read(reading, segments.ids[:-1], trace)
+    run = _Generation(reading, question, evidence, trace, segments, Output(options.max_tokens))
+    run.write(found, options, None if judge else say)
+    reply = run.judged(judge) if judge else run.cited()
+    counts = (segments.count, sum(found.reused), run.output.tokens)
+    reply = _measured(reply, reading, options, trace, counts, run.first_ms, run.guessed)
     if judge:
         _show(reply.text or "", "", say)
-    return GeneratedAnswer(reply, written.read.keep)
+    return GeneratedAnswer(reply, found.keep)
 
 
-class _Generation(Struct, frozen=True):
+class _Generation(Struct):
     reading: PromptReader
     question: Question
     evidence: Evidence
     trace: Trace
-    options: GenerateOptions
     segments: Segments
+    output: Output
+    guessed: int = 0
+    first_ms: float = 0.0
 
-    def write(self, say: OnText | None) -> _Answer:
-        """Prefill the prompt and decode the answer; `say` is given the text as it is written, where it may be shown."""
-        trace, options, most, guesses = self.trace, self.options, self.options.max_tokens, None
+    def write(self, found: PrefixCache, options: GenerateOptions, say: OnText | None) -> None:
+        """Decode the answer behind the prompt; `say` is given the text as it is written, where it may be shown."""
+        trace, output, guesses, shown = self.trace, self.output, None, ""
         if options.drafts and options.draft:
             about = (self.reading.model, self.question, self.evidence, self.segments)
             guesses = Drafter(partial(options.draft, *about), options.drafts)
-        *before, last = self.segments.ids
-        written, shown = _Answer(read(self.reading, before, trace), output := Output(most)), ""
         with trace.step("prefill"):
-            pieces = self.reading.model.decode(written.read.cache, last, most, guesses)
+            pieces = self.reading.model.decode(found.cache, self.segments.ids[-1], output.most, guesses)
             piece = next(pieces, None)
-        written.first_ms = trace.ms()["total"]
+        self.first_ms = trace.ms()["total"]
         if piece is not None and guesses and guesses.end is not None:
             shown = _show(visible(piece), shown, say)
             with trace.step("draft"):
@@ -259,33 +253,32 @@ class _Generation(Struct, frozen=True):
                 shown = _show(visible(output.settled), shown, say)
                 piece = next(pieces, None)
             _show(parse(output.close()).answer or "", shown, say)
-            written.guessed = guesses.right if guesses else 0
-            step.note = f"{output.tokens} tokens" + (f", {written.guessed} guessed right" if written.guessed else "")
+            self.guessed = guesses.right if guesses else 0
+            step.note = f"{output.tokens} tokens" + (f", {self.guessed} guessed right" if self.guessed else "")
             step.note += f"; {output.ended}" if output.ended else ""
-        return written
 
-    def judged(self, written: _Answer, judge: Judge) -> Answer:
+    def judged(self, judge: Judge) -> Answer:
         """Return the answer that the judge puts in place of the written one."""
         with self.trace.step("cite") as step:
-            said = parse(written.output.text)
+            said = parse(self.output.text)
             reply = judge(said)
             own = reply.writer == "model"
             step.note = "a source supports it" if own else "no source supports it" if said.answer else "not found"
-        if written.output.ended and own:
-            self.trace.notices.append(written.output.ended)
-        written.first_ms = self.trace.ms()["total"]  # nothing was shown before
+        if self.output.ended and own:
+            self.trace.notices.append(self.output.ended)
+        self.first_ms = self.trace.ms()["total"]  # nothing was shown before
         return reply if reply.answered else replace(reply, writer="model")
 
-    def cited(self, written: _Answer) -> Answer:
+    def cited(self) -> Answer:
         """Return the part of the written answer that words of the sources support, with its sources."""
         with self.trace.step("cite") as step:
-            said = parse(written.output.text)
+            said = parse(self.output.text)
             about = (said, self.question.text, self.evidence.passages, self.segments.sources)
             cited = cite(*about, words_first=self.reading.ropes is not None)  # then no token of a chunk sees its number
             step.note = f"names {', '.join(map(str, said.cited)) or 'none'}" if said.answer else "not found"
             step.note += "; declined: the sources do not support the answer" if said.answer and not cited.stands else ""
-        if written.output.ended:
-            self.trace.notices.append(written.output.ended)
+        if self.output.ended:
+            self.trace.notices.append(self.output.ended)
         if said.answer and cited.stands and not any(cited.quotes):
             self.trace.notices.append("the answer shares no word with its sources; check it")
         lead = (cited.first or 0) if cited.stands else 0
