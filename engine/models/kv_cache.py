@@ -6,7 +6,6 @@ rotates each pair of a key's values by position times a fixed angle, so rotation
 no other positional encoding, is tested on the model itself, not inferred from its name.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,22 +199,14 @@ def is_sliceable(cache: Cache) -> bool:
 
 def form(cache: Cache, bits: int = 0) -> CacheForm:
     """Return how a cache, which may be empty, is stored."""
-    kinds = [(kind(part), part) for _, part in _parts(cache)]
-    if unsupported := sorted({type(part).__name__ for kind, part in kinds if kind is None}):
+    kinds = {(kind(part), type(part).__name__) for _, part in _parts(cache)}
+    if unsupported := sorted(name for found, name in kinds if found is None):
         return CacheForm("", f"KV cache not stored: {' and '.join(unsupported)} cannot be restored")
-    found = Counter(kind for kind, _ in kinds)
-    widths = {part.max_size for kind, part in kinds if kind == "window"}
-    parts = [
-        "KV cache stored per message",
-        f"the last {' or '.join(map(str, sorted(widths)))} tokens in {found['window']} of {len(kinds)} layers",
-        f"the recurrent state of {found['state']} of {len(kinds)} layers after each",
-        f"in {bits} bits",
-    ]
-    applies = (True, found["window"], found["state"], bits)
-    used = [text for text, is_used in zip(parts, applies, strict=True) if is_used]
-    name = "-".join(kind for kind in ("window", "state") if found[kind])
+    found = {one for one, _ in kinds}
+    name = "-".join(one for one in ("window", "state") if one in found)
     name = name or ("steps" if bits else "tokens")  # rounded after each sub-step
-    return CacheForm(f"{name}-{bits}" if bits else name, ", ".join(used))
+    stored = "KV cache stored per message"
+    return CacheForm(f"{name}-{bits}", f"{stored}, in {bits} bits") if bits else CacheForm(name, stored)
 
 
 def normalize(cache: Cache, count: int, bits: int = 0) -> Captured:
