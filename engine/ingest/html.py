@@ -6,13 +6,23 @@ What is hidden is decided by css.py.
 import html
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import comb
 from operator import itemgetter
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
-from engine.ingest.css import Declared, Style, media_apply, parse_color, parse_sheet, parse_style, style_element
+from engine.ingest.css import (
+    Declared,
+    Style,
+    StyleRule,
+    media_apply,
+    parse_color,
+    parse_sheet,
+    parse_style,
+    style_element,
+)
 from engine.ingest.headers import tidy
 from prompts import word_patterns
 
@@ -145,10 +155,8 @@ class _Styles:
         self._left = MOST_CSS
         sheets = [sheet for sheet in root.css("style") if media_apply(sheet.attributes.get("media") or "")]
         rules = [rule for sheet in sheets for rule in parse_sheet(self._within(sheet.text(deep=True)))]
-        names = _Names(root, tags) if rules else None
-        for selector, _, some in sorted(rules, key=itemgetter(1)):
-            for node in names.select(selector) if names else ():
-                self._declared.setdefault(node.mem_id, []).append(some)
+        for node, some in _matched(root, tags, sorted(rules, key=itemgetter(1))) if rules else ():
+            self._declared.setdefault(node.mem_id, []).append(some)
 
     def of(self, node: LexborNode, parent: Style) -> Style | None:
         """Return a node's style, None if neither it nor anything in it is shown."""
@@ -175,37 +183,28 @@ class _Styles:
         return css
 
 
-class _Names:
-    """The classes and ids of a page, and its depth: what matching costs; mutable: it counts that."""
-
-    def __init__(self, root: LexborNode, tags: int) -> None:
-        self._root, self._tags, self._left = root, max(tags, 1), _MOST_STEPS
-        self._counts = Counter[str]()
-        depths = {root.mem_id: 0}
-        for node in root.css("*"):
-            parent, attributes = node.parent.mem_id if node.parent is not None else root.mem_id, node.attributes
-            depths[node.mem_id] = depths.get(parent, 0) + 1
-            names = {f".{name}" for name in (attributes.get("class") or "").split()}
-            self._counts.update(names | {f"#{attributes.get('id')}"})
-        self._depth = max(depths.values())
-
-    def select(self, selector: str) -> list[LexborNode]:
-        """Return the nodes that a selector matches, none if it is invalid."""
-        if any(name not in self._counts for name in _NAME.findall(_IN_PARENTHESES.sub("", selector))):
-            return []
+def _matched(root: LexborNode, tags: int, rules: Sequence[StyleRule]) -> Iterator[tuple[LexborNode, Declared]]:
+    """Yield the nodes that rules match, with what these declare; rules that are invalid or cost too much match none."""
+    counts, depths, tags, left = Counter[str](), {root.mem_id: 0}, max(tags, 1), _MOST_STEPS
+    for node in root.css("*"):
+        parent, attributes = node.parent.mem_id if node.parent is not None else root.mem_id, node.attributes
+        depths[node.mem_id] = depths.get(parent, 0) + 1
+        counts.update({f".{name}" for name in (attributes.get("class") or "").split()} | {f"#{attributes.get('id')}"})
+    depth = max(depths.values())
+    for selector, _, some in rules:
+        if any(name not in counts for name in _NAME.findall(_IN_PARENTHESES.sub("", selector))):
+            continue
         joints = [found[1] for found in _COMBINATOR.finditer(selector.strip())]
         last = _LAST_PART.search(selector.strip())
         deep, wide = joints.count(None), joints.count("~")
-        named = self._counts[last[1]] if last and last[1] else self._tags
+        named = counts[last[1]] if last and last[1] else tags
         # Ten a tag, and at worst each combinator is tried everywhere; `:has` takes the library quadratic time.
-        steps = 10 * self._tags + named * comb(max(self._depth, deep), deep) * comb(max(self._tags, wide), wide)
-        if steps > self._left or ":has" in selector:
-            return []
-        self._left -= steps
-        try:
-            return self._root.css(_LINK.sub("[href]", selector))
-        except SelectolaxError:  # a selector of other clients, or none at all
-            return []
+        steps = 10 * tags + named * comb(max(depth, deep), deep) * comb(max(tags, wide), wide)
+        if steps > left or ":has" in selector:
+            continue
+        left -= steps
+        with suppress(SelectolaxError):  # a selector of other clients, or none at all
+            yield from ((node, some) for node in root.css(_LINK.sub("[href]", selector)))
 
 
 def _walk(root: LexborNode, page: _Styles) -> Iterator[tuple[LexborNode, Style, bool]]:
