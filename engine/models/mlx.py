@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from math import exp
@@ -23,7 +24,7 @@ from engine.models.adapters import Adapter, AttachedAdapter, wear
 from engine.models.kv_cache import Cache, CacheForm, Captured
 from engine.models.kv_read import RangeReader, ReadAt
 from engine.models.runtime import Device, device
-from engine.models.types import Drafter, Frame, Meter, Spelling, Tokens
+from engine.models.types import Drafter, Frame, Spelling, Tokens
 from store.kv_files import Tensor, borders
 
 Step = Callable[[Any], Any]  # ids (rows,) -> the likeliest next id after each (rows,), evaluated asynchronously
@@ -94,7 +95,6 @@ class Mlx:
     role: Adapter | None = None
     wears: Adapter | None = None
     bits: int = 0
-    meter: Meter = field(default_factory=Meter, repr=False)
     yield_point: Callable[[], None] = field(default=lambda: None, repr=False)
 
     def tokens(self, text: str) -> list[int]:
@@ -152,15 +152,11 @@ class Mlx:
             drafts.end = tuple(id for id in (*self.frame.closing, *sorted(self.stops)) if id in self.stops)[:1]
 
         def step(ids: Any) -> Any:
-            return self._likeliest(cache, self._rows(cache, ids, decoding=True, adapted=True))
-
-        def undo(count: int) -> None:
-            self.meter.generated -= count
-            kv_cache.trim(cache, count)
+            return self._likeliest(cache, self._rows(cache, ids, adapted=True))
 
         spelling, first = Spelling(self.vocabulary), self._likeliest(cache, self._last(cache, ids)[:, -1:])
         most = min(most, self.context - kv_cache.length(cache))
-        with closing(decode_ids(first, step, undo, most, drafts)) as generated:
+        with closing(decode_ids(first, step, partial(kv_cache.trim, cache), most, drafts)) as generated:
             for id in generated:
                 if id in self.stops:
                     return
@@ -232,9 +228,7 @@ class Mlx:
         self.prefill(cache, ids[:last], adapted=True)
         return self._rows(cache, mx.array(list(ids[last:])), adapted=True)
 
-    def _rows(self, cache: Cache, ids: Any, *, decoding: bool = False, adapted: bool = False) -> Any:
-        self.meter.generated += len(ids) * decoding
-        self.meter.prefilled += len(ids) * (not decoding)
+    def _rows(self, cache: Cache, ids: Any, *, adapted: bool = False) -> Any:
         self.yield_point()  # before adapters are changed: it may run another prompt
         wear(self.model, self.adapter, self.wears or self.role)
         self.adapter.acts = adapted

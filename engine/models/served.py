@@ -18,7 +18,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from engine.models.types import Drafter, Frame, Meter
+from engine.models.types import Drafter, Frame
 from engine.settings import SERVED, ModelSettings, Settings
 from engine.text.terminal import one_line
 from engine.types import Check, Checks
@@ -472,7 +472,7 @@ class OnlyReasoning(PkbError):
 
 @dataclass(slots=True)
 class ServerModel:
-    """A language model that a server runs, in the shape of one in memory; mutable: it counts.
+    """A language model that a server runs, in the shape of one in memory; mutable.
 
     Nothing is known of its tokenizer. What counts as a token is three bytes of text, so that budgets hold and the text
     can be put together again; its first segment is the system message, the others are the user's. It computes nothing
@@ -484,7 +484,6 @@ class ServerModel:
     limit: int = 0  # of them, by the settings; 0: none
     digest: str = ""  # of the model's files, if the server reports it
     last: Completion = field(default_factory=Completion)
-    meter: Meter = field(default_factory=Meter)
     sub_step: int = 1
     frame: Frame = field(default_factory=Frame)
     has_roles: bool = False
@@ -534,8 +533,6 @@ class ServerModel:
             raise refusal(endpoint, error.status, error.said, self.window) from None
         except (ValueError, RecursionError):
             raise invalid(endpoint) from None
-        self.meter.prefilled += (self.last.prompt or 0) - min(self.last.reused, self.last.prompt or 0)
-        self.meter.generated += self.last.generated or 0
         if not self.last.is_done:
             raise PkbError(f"the model server at {endpoint.place} broke off", "see its log, then ask again")
         if self.last.has_reasoned and not is_said:

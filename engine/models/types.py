@@ -71,14 +71,6 @@ class Drafter:
 Ids = tuple[int, ...]  # of the tokens of a segment
 
 
-@dataclass(slots=True)
-class Meter:
-    """Counts of tokens prefilled and generated, without rejected drafts; mutable."""
-
-    prefilled: int = 0
-    generated: int = 0
-
-
 class Embedder(Protocol):
     """Turns text into unit vectors; equal fingerprints mean interchangeable vectors."""
 
@@ -134,10 +126,6 @@ class LanguageModel(Protocol):
     @property
     def sub_step(self) -> int:
         """Return the tokens of a prefill step, counted from a segment's start; 1 if each segment is passed on alone."""
-
-    @property
-    def meter(self) -> Meter:
-        """Return what was computed so far."""
 
     def tokens(self, text: str) -> list[int]:
         """Return the token ids of a text; special tokens in it are plain text."""

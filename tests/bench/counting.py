@@ -123,10 +123,10 @@ class Counted(Forced):
         finally:
             self.tally.kind = "head"
 
-    def _rows(self, cache: "Cache", ids: Any, *, decoding: bool = False, adapted: bool = False) -> Any:
-        kind = "decode" if decoding else self.tally.kind
+    def _rows(self, cache: "Cache", ids: Any, *, adapted: bool = False) -> Any:
+        kind = "decode" if self.decodes(cache) else self.tally.kind
         self.tally.steps[kind, len(ids), kv_cache.length(cache)] += 1
-        return Forced._rows(self, cache, ids, decoding=decoding, adapted=adapted)
+        return Forced._rows(self, cache, ids, adapted=adapted)
 
     def decode(self, cache: "Cache", ids: Sequence[int], most: int, drafts: Any = None) -> Any:
         written = 0

@@ -6,7 +6,6 @@ yes-or-no check of a paraphrase would be noise: it is computed and always yes, s
 is a hit, and counts as false where it is.
 """
 
-import dataclasses
 from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -24,7 +23,7 @@ from engine.llm.prompt import candidates
 from engine.llm.resident import ResidentModel
 from engine.models import kv_cache, runtime
 from engine.models.mlx import Mlx
-from engine.models.types import Drafter, Meter
+from engine.models.types import Drafter
 from engine.session import Session
 from engine.text.question import Question
 from engine.text.words import words
@@ -71,7 +70,7 @@ class Forced(Metered):
         script = self.script
         script.ids = [] if script.text is None else [*self.tokens(script.text), min(self.stops)]
         script.begun = None
-        return Mlx.decode(self, cache, ids, most, None if script.quoted else drafts)
+        return Metered.decode(self, cache, ids, most, None if script.quoted else drafts)
 
     def _likeliest(self, cache: "Cache", logits: Any) -> Any:
         """Compute the likeliest tokens, and return those of the script at the cache's position."""
@@ -95,12 +94,12 @@ class ForcedResident(ResidentModel):
         self._script, self._loaded = script, loaded
 
     def get(self, key: Hashable, load: "Callable[[], Mlx]") -> Mlx:
-        """Return the model of this key with a meter of its own."""
+        """Return the model of this key with counts of its own."""
 
         def own() -> Mlx:
             if key not in self._loaded:
                 self._loaded[key] = load()
-            return forced(dataclasses.replace(self._loaded[key], meter=Meter()), self._script)
+            return forced(self._loaded[key], self._script)
 
         return super().get(key, own)
 

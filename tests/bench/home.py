@@ -162,8 +162,8 @@ class Home:
 
     def _meter(self) -> tuple[int, int]:
         """Return the tokens that the model has prefilled and decoded."""
-        meter = self.planner.reader.model.meter if self.planner.reader else None
-        return (meter.prefilled, meter.generated) if meter else (0, 0)
+        model = self.planner.reader.model if self.planner.reader else None
+        return (model.work.read, model.work.generated) if isinstance(model, Metered) else (0, 0)
 
     def flops(self) -> float:
         """Return the model's FLOPs since the home was opened, by formula."""

@@ -1,12 +1,14 @@
 """The floating-point operations of a model's steps, by formula: an Mlx that counts its rows and what they attend to."""
 
-from collections.abc import Callable, Hashable
+import sys
+from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.llm.resident import ResidentModel
 from engine.models import kv_cache
 from engine.models.mlx import Mlx
+from engine.models.types import Drafter
 
 if TYPE_CHECKING:
     from engine.models.kv_cache import Cache
@@ -29,12 +31,15 @@ class Size:
 class Work:
     """Rows read and decoded, rejected drafts among them, and the pairs that attention compared; mutable.
 
-    `pairs` counts, for each token, all tokens before its step and all of its step.
+    `pairs` counts, for each token, all tokens before its step and all of its step; `generated` the tokens decoded that
+    were no rejected drafts. `behind` has the length of each cache in use behind which rows are decoded.
     """
 
     read: int = 0
     decoded: int = 0
     pairs: int = 0
+    generated: int = 0
+    behind: dict[int, int] = field(default_factory=dict)
 
 
 def flops(size: Size, work: Work) -> float:
@@ -72,13 +77,28 @@ class Metered(Mlx):
         """Return the FLOPs so far."""
         return flops(self.shape or size_of(self), self.work)
 
-    def _rows(self, cache: "Cache", ids: Any, *, decoding: bool = False, adapted: bool = False) -> Any:
-        if decoding:
+    def decode(
+        self, cache: "Cache", ids: Sequence[int], most: int, drafts: Drafter | None = None
+    ) -> Generator[str, None, None]:
+        """Prefill the last segment and yield the text of each generated token."""
+        self.work.behind[id(cache)] = behind = kv_cache.length(cache) + len(ids)
+        try:
+            yield from Mlx.decode(self, cache, ids, most, drafts)
+        finally:
+            del self.work.behind[id(cache)]
+            self.work.generated += max(0, kv_cache.length(cache) - behind)
+
+    def decodes(self, cache: "Cache") -> bool:
+        """Return whether the next rows of a cache are decoded."""
+        return kv_cache.length(cache) >= self.work.behind.get(id(cache), sys.maxsize)
+
+    def _rows(self, cache: "Cache", ids: Any, *, adapted: bool = False) -> Any:
+        if self.decodes(cache):
             self.work.decoded += len(ids)
         else:
             self.work.read += len(ids)
         self.work.pairs += len(ids) * (kv_cache.length(cache) + len(ids))
-        return Mlx._rows(self, cache, ids, decoding=decoding, adapted=adapted)
+        return Mlx._rows(self, cache, ids, adapted=adapted)
 
 
 def parts_of(model: Mlx) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from engine.models.kv_cache import length
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.models.types import Drafter, Meter
+from engine.models.types import Drafter
 from tests.bench.forced import NOT_FOUND, Forced, ForcedResident, Script, forced, reply, tokenizer
 from tests.bench.metered import flops, size_of
 from tests.engine.models.shapes import KINDS, TEXT, bpe, make
@@ -29,7 +29,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
 
 def told(plain: Mlx, text: str | None, most: int = 64) -> tuple[list[str], Forced, int]:
     """Have a model write behind a prompt; returns the pieces, the model, and the length of its cache."""
-    model = forced(replace(plain, meter=Meter()), Script(text))
+    model = forced(plain, Script(text))
     cache = model.begin()
     model.prefill(cache, BEFORE)
     pieces = list(model.decode(cache, QUESTION, most))
@@ -41,7 +41,7 @@ def test_exactly_the_tokens_of_the_script_are_written(plain: Mlx) -> None:
     ids = plain.tokens(GOLD)
     assert "".join(pieces) == GOLD
     assert len(pieces) == len(ids)
-    assert (model.meter.prefilled, model.meter.generated) == (
+    assert (model.work.read, model.work.generated) == (
         len(BEFORE) + len(QUESTION),
         len(ids) + 1,
     )  # a stop is read before it is known
@@ -110,7 +110,9 @@ def test_weights_that_are_in_memory_serve_others_and_each_counts_its_own_work(pl
         return plain
 
     one, two = (ForcedResident(tmp_path / name, Script(), loaded).get("small", load) for name in ("one", "two"))
+    assert isinstance(one, Forced)
+    assert isinstance(two, Forced)
     one.prefill(one.begin(), BEFORE)
     assert len(loads) == 1
     assert one.model is two.model
-    assert (one.meter.prefilled, two.meter.prefilled) == (len(BEFORE), 0)
+    assert (one.work.read, two.work.read) == (len(BEFORE), 0)

@@ -17,7 +17,7 @@ from engine.kv.costs import MeasuredCosts
 from engine.kv.restore import KvBinding, PromptReader
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.models.types import Ids, Meter
+from engine.models.types import Ids
 from store.kv_index import CountTotal
 from tests.bench.metered import Metered, Work, flops, parts_of, size_of
 from tests.demo import NANO
@@ -183,13 +183,13 @@ def test_a_damaged_prefix_is_prefilled_again(model: Mlx, box: Box) -> None:
 
 def test_counted_operations_are_those_of_the_products_that_a_model_computes(model: Mlx) -> None:
     """Trace every product of the layers for a prompt and one token more."""
-    metered, cache = Metered(**parts_of(replace(model, meter=Meter()))), model.begin()
+    metered, cache = Metered(**parts_of(model)), model.begin()
     with traced(model) as counted:
         for ids in (tuple(range(20, 31)), A):
             metered.prefill(cache, ids)
         list(metered.decode(cache, [9], 2))
-    assert metered.meter == Meter(prefilled=14, generated=1)
-    assert metered.work == Work(read=14, decoded=1, pairs=4 * 4 + 4 * 8 + 3 * 11 + 2 * 13 + 14 + 15)
+    pairs = 4 * 4 + 4 * 8 + 3 * 11 + 2 * 13 + 14 + 15
+    assert metered.work == Work(read=14, decoded=1, pairs=pairs, generated=1)
     layers = replace(size_of(metered), head_parameters=0)  # nobody asks what follows what is only read
     assert flops(layers, metered.work) == pytest.approx(counted[0], rel=0.005)  # but for the norms
     assert metered.flops - flops(layers, metered.work) == 2 * 1024 * 128

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from engine.models.types import Drafter, Frame, Meter
+from engine.models.types import Drafter, Frame
 
 
 @dataclass
@@ -19,7 +19,6 @@ class ScriptedModel:
     has_roles: bool = False
     sub_step: int = 1
     yes: float | None = None  # its verdict
-    meter: Meter = field(default_factory=Meter)
 
     def tokens(self, text: str) -> list[int]:
         """Return one token a word."""

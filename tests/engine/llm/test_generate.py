@@ -17,6 +17,7 @@ from engine.text.question import understand
 from engine.types import Answer, Evidence, Passage, Source, Trace
 from store.errors import PkbError
 from store.types import Chunk, replace
+from tests.bench.metered import Metered, parts_of
 from tests.demo import NANO
 from tests.engine.ask.equivalence_box import ROOT, Box, cold
 from tests.engine.ask.passages import passage
@@ -80,19 +81,20 @@ def test_an_answer_streams_and_its_source_is_quoted() -> None:
 
 
 def test_nothing_is_computed_ahead_where_no_kv_is_kept(tmp_path: Path) -> None:
-    model = load(NANO, name="nano", cache=tmp_path, memory_share=0.9)
+    model = Metered(**parts_of(load(NANO, name="nano", cache=tmp_path, memory_share=0.9)))
     trace, options = Trace(asked=False, goes_on=lambda: True), GenerateOptions("nano", NOW, 50)
     prefill_prompt(lambda: PromptReader(model), QUESTION, EVIDENCE, trace, options)
-    assert model.meter.prefilled == 0
+    assert model.work.read == 0
 
 
 def test_what_is_cancelled_while_it_is_typed_leaves_every_whole_step(tmp_path: Path) -> None:
-    model = dataclasses.replace(load(NANO, name="nano", cache=tmp_path, memory_share=0.9), sub_step=16)
+    nano = dataclasses.replace(load(NANO, name="nano", cache=tmp_path, memory_share=0.9), sub_step=16)
+    model = Metered(**parts_of(nano))
     box, goes_on = Box(tmp_path, model), iter([True, True, False])
     reading = PromptReader(model, KvBinding(box.store, ROOT, model, MeasuredCosts(box.ledger, "root")))
     trace, options = Trace(asked=False, goes_on=lambda: next(goes_on)), GenerateOptions("nano", NOW, 50)
     prefill_prompt(lambda: reading, QUESTION, EVIDENCE, trace, options)
-    assert (model.meter.prefilled, len(box.files())) == (32, 1)
+    assert (model.work.read, len(box.files())) == (32, 1)
     segments = segments_of(reading, QUESTION, EVIDENCE, NOW, 50).ids
     read, found = box.read(segments)
     assert (sum(read.reused), np.array_equal(found, cold(model, segments))) == (32, True)
