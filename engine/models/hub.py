@@ -67,7 +67,7 @@ class DownloadPlan:
     revision: str  # as given; empty for the branch main
     commit: str
     files: tuple[File, ...]
-    config_text: bytes
+    config: dict[str, Any]
 
     @property
     def bytes(self) -> int:
@@ -78,14 +78,6 @@ class DownloadPlan:
     def weights(self) -> int:
         """Return the size of the weights in bytes."""
         return sum(file.size for file in self.files if fnmatch(file.name, WEIGHTS))
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Read its config.json; PkbError if it is not a config."""
-        with suppress(ValueError, RecursionError):
-            if isinstance(found := json.loads(self.config_text), dict):
-                return found
-        raise PkbError(f"the {CONFIG} of {self.name} cannot be read")
 
 
 class PartialDownload(io.FileIO):
@@ -175,9 +167,10 @@ class Hub:
             text = io.BytesIO()
             self._get(name, commit, files[CONFIG], text)
             files[CONFIG].require_match(io.BytesIO(text.getvalue()), name)
-        plan = DownloadPlan(name, revision, commit, tuple(files.values()), text.getvalue())
-        _ = plan.config  # it can be read, or this fails
-        return plan
+        with suppress(ValueError, RecursionError):
+            if isinstance(config := json.loads(text.getvalue()), dict):
+                return DownloadPlan(name, revision, commit, tuple(files.values()), config)
+        raise PkbError(f"the {CONFIG} of {name} cannot be read")
 
     def missing(self, plan: DownloadPlan) -> int:
         """Return how many bytes of a plan are still to be downloaded."""
@@ -253,13 +246,10 @@ class Hub:
         path = self._partial(plan, file)
         path.parent.mkdir(parents=True, exist_ok=True)
         with PartialDownload(path, before, tick) as partial:
-            if partial.tell() > file.size or file.name == CONFIG:
+            if partial.tell() > file.size:
                 partial.seek(0)
                 partial.truncate()
-            if file.name == CONFIG:
-                partial.write(plan.config_text)
-            else:
-                self._get(plan.name, plan.commit, file, partial)
+            self._get(plan.name, plan.commit, file, partial)
             _verify(path, file, plan.name)
             path.replace(path.with_suffix(""))
 

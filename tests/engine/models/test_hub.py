@@ -117,7 +117,7 @@ def test_the_library_of_the_hub_finds_it_too(hub: Hub, environ: dict[str, str]) 
 
 def test_only_what_is_needed_is_asked_for_and_by_name_of_the_program_alone(hub: Hub, server: hubserver.Hub) -> None:
     pull(hub)
-    assert sorted(path for path in server.paths() if not path.startswith("/large/")) == sorted(
+    assert sorted({path for path in server.paths() if not path.startswith("/large/")}) == sorted(
         [f"/api/models/{NAME}?blobs=true", *(f"/{NAME}/resolve/{OLD}/{name}" for name in NEEDED)]
     )
     said = {name for seen in server.seen for name in seen.headers}
