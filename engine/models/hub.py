@@ -51,13 +51,6 @@ class File:
     size: int
     digest: str
 
-    def require_match(self, stream: io.BytesIO | io.BufferedReader, model: str) -> None:
-        """Raise PkbError if the content of a stream has another digest."""
-        start = sha256() if len(self.digest) == 64 else sha1(f"blob {self.size}\0".encode())
-        if file_digest(stream, lambda: start).hexdigest() != self.digest:
-            message = f"{self.name} does not match its checksum and was removed"
-            raise PkbError(message, f"pkb model pull {model}")
-
 
 @dataclass(frozen=True, slots=True)
 class DownloadPlan:
@@ -166,7 +159,6 @@ class Hub:
                 raise PkbError(f"{name} has no {missing[0]}, which pkb needs")
             text = io.BytesIO()
             self._get(name, commit, files[CONFIG], text)
-            files[CONFIG].require_match(io.BytesIO(text.getvalue()), name)
         with suppress(ValueError, RecursionError):
             if isinstance(config := json.loads(text.getvalue()), dict):
                 return DownloadPlan(name, revision, commit, tuple(files.values()), config)
@@ -304,13 +296,13 @@ class Hub:
 
 def _verify(path: Path, file: File, model: str) -> None:
     """Raise PkbError if a file has the wrong digest, and remove it together with its link target."""
-    try:
-        with path.open("rb") as stream:
-            file.require_match(stream, model)
-    except PkbError:
+    start = sha256() if len(file.digest) == 64 else sha1(f"blob {file.size}\0".encode())
+    with path.open("rb") as stream:
+        found = file_digest(stream, lambda: start).hexdigest()
+    if found != file.digest:
         for link_or_target in {path, path.resolve()}:
             link_or_target.unlink(missing_ok=True)
-        raise
+        raise PkbError(f"{file.name} does not match its checksum and was removed", f"pkb model pull {model}")
 
 
 def _file(listed: "RepoSibling") -> File:
