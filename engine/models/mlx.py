@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from engine.models.adapters import Adapter, AttachedAdapter, wear
 from engine.models.kv_cache import Cache, CacheForm, Captured
 from engine.models.kv_read import RangeReader, ReadAt
 from engine.models.runtime import Device, device
-from engine.models.types import Drafter, Frame, Spelling, Tokens
+from engine.models.types import Drafter, Frame, Tokens, spelled
 from store.kv_files import Tensor, borders
 
 Step = Callable[[Any], Any]  # ids (rows,) -> the likeliest next id after each (rows,), evaluated asynchronously
@@ -154,13 +154,10 @@ class Mlx:
         def step(ids: Any) -> Any:
             return self._likeliest(cache, self._rows(cache, ids, adapted=True))
 
-        spelling, first = Spelling(self.vocabulary), self._likeliest(cache, self._last(cache, ids)[:, -1:])
+        first = self._likeliest(cache, self._last(cache, ids)[:, -1:])
         most = min(most, self.context - kv_cache.length(cache))
         with closing(decode_ids(first, step, partial(kv_cache.trim, cache), most, drafts)) as generated:
-            for id in generated:
-                if id in self.stops:
-                    return
-                yield spelling.add(id)
+            yield from spelled(self.vocabulary, takewhile(lambda id: id not in self.stops, generated))
 
     @property
     def form(self) -> CacheForm:

@@ -153,7 +153,6 @@ class LanguageModel(Protocol):
 
 
 TORN = "\ufffd"  # what an incomplete character decodes to
-LONGEST_CHARACTER = 12  # tokens that may leave a character incomplete; beyond that the bytes are invalid
 
 
 def open_tokenizer(path: Path, most: int | None = None) -> "Tokenizer":
@@ -220,28 +219,14 @@ class Tokens:
         return text
 
 
-class Spelling:
-    """Decodes ids one by one. Holds back an incomplete character, and drops it at the end. Mutable."""
-
-    def __init__(self, tokens: Tokens) -> None:
-        self._tokens = tokens
-        self._ids: list[int] = []  # the last ones: a leading blank depends on the previous token
-        self._complete = 0  # number of these ids that made complete characters
-        self._shown = 0  # characters of their text already returned
-
-    def add(self, id: int) -> str:
-        """Return the text that one more token completes, which may be empty."""
-        self._ids.append(id)
-        text = self._tokens.decode(self._ids)
-        is_incomplete = text.endswith(TORN) and len(self._ids) - self._complete < LONGEST_CHARACTER
-        text = text.rstrip(TORN) if is_incomplete else text
-        shown, self._shown = self._shown, max(self._shown, len(text))
-        if not is_incomplete:  # then the ids before no longer affect how later ones are decoded
-            last = self._ids[self._complete :]
-            if alone := self._tokens.decode(last):
-                self._ids, self._shown = last, len(alone)
-            self._complete = len(self._ids)
-        return text[shown:]
+def spelled(tokens: Tokens, ids: Iterable[int]) -> Iterator[str]:
+    """Yield the text that each id completes, which may be empty; half a character at the end is left out."""
+    seen, shown = list[int](), 0
+    for id in ids:
+        seen.append(id)
+        text = tokens.decode(seen).rstrip(TORN)  # all of them: a leading blank depends on the token before
+        yield text[shown:]
+        shown = max(shown, len(text))
 
 
 def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

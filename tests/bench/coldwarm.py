@@ -29,7 +29,7 @@ from typing import Any, Protocol
 from engine.kv.restore import PromptReader, keep, prefill
 from engine.models.mlx import Mlx
 from engine.models.served import Refused, ServerClient, as_count, as_dict, describe, parse_endpoint
-from engine.models.types import Ids, Spelling
+from engine.models.types import Ids, spelled
 from engine.session import session
 from engine.settings import save
 from engine.types import Trace
@@ -293,7 +293,7 @@ def answered(reader: PromptReader, case: Case, most: int) -> Reply:
     assert isinstance(model, Mlx)
     assert reader.kept
     read = prefill(reader, segments[:-1], trace)
-    spelling, tops, text = Spelling(model.vocabulary), list[Mapping[str, float]](), ""
+    said, tops = list[int](), list[Mapping[str, float]]()
     ids: Sequence[int] = segments[-1]
     for _ in range(most):
         top = _likeliest(model, read.cache, ids)
@@ -301,8 +301,9 @@ def answered(reader: PromptReader, case: Case, most: int) -> Reply:
         tops.append(top)
         if ids[0] in model.stops:
             break
-        text += spelling.add(ids[0])
+        said += ids
     keep(reader.kept, segments[:-1], read)
+    text = "".join(spelled(model.vocabulary, said))
     return Reply(text, tuple(tops), sum(map(len, segments)), sum(read.reused))
 
 

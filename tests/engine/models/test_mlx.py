@@ -19,7 +19,7 @@ from engine.models import kv_cache, runtime
 from engine.models.load import Trial, load
 from engine.models.mlx import Mlx
 from engine.models.runtime import Device, device
-from engine.models.types import Drafter, Frame, LanguageModel, Spelling
+from engine.models.types import Drafter, Frame, LanguageModel, spelled
 from store.errors import NoModel, PkbError
 from tests.engine.models.shapes import CONTROLS, KINDS, TEXT, make, write
 
@@ -86,11 +86,6 @@ def one_by_one(model: Mlx, cache: Any, ids: Sequence[int], most: int) -> tuple[l
     return found, rows
 
 
-def spelled(model: Mlx, ids: Sequence[int]) -> str:
-    spelling = Spelling(model.vocabulary)
-    return "".join(spelling.add(id) for id in ids)
-
-
 def by_mlx_lm(model: Mlx, folder: Path, ids: list[int], most: int) -> list[int]:
     from mlx_lm import stream_generate
     from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -129,7 +124,7 @@ def test_a_trained_model_writes_the_tokens_that_mlx_lm_writes(stories: Mlx, shar
     on = replace(stories)
     prompt = [*on.frame.opening, *on.tokens("Once upon a time")]
     expected = by_mlx_lm(on, shared / "models" / "stories260K", prompt, 150)
-    assert "".join(on.decode(on.begin(), prompt, 150)) == spelled(on, expected)
+    assert "".join(on.decode(on.begin(), prompt, 150)) == "".join(spelled(on.vocabulary, expected))
     assert one_by_one(on, on.begin(), prompt, 150)[0] == expected
 
 
@@ -144,7 +139,7 @@ def test_every_architecture_writes_the_tokens_that_mlx_lm_writes(model: Mlx, cou
 def test_what_is_streamed_is_what_is_found_one_by_one(model: Mlx) -> None:
     *before, last = segments(model)
     found, _ = one_by_one(model, read(model, before), last, 64)
-    assert "".join(model.decode(read(model, before), last, 64)) == spelled(model, found)
+    assert "".join(model.decode(read(model, before), last, 64)) == "".join(spelled(model.vocabulary, found))
 
 
 def test_guesses_change_no_token_and_save_steps_where_they_can_be_taken_back(model: Mlx) -> None:
@@ -227,7 +222,7 @@ def test_an_answer_that_is_broken_off_leaves_a_cache_to_go_on_with(llama: Mlx) -
     pieces = llama.decode(cache, prompt, 50)
     told = "".join(next(pieces) for _ in range(3))
     pieces.close()
-    assert told == spelled(llama, found)
+    assert told == "".join(spelled(llama.vocabulary, found))
     expected = read(llama, [prompt[:64]])
     one_by_one(llama, expected, prompt[64:], 3)
     llama.logits(expected, found[-1:])
