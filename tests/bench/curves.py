@@ -121,7 +121,7 @@ def step(model: Mlx, kind: str, rows: int, before: int) -> float:
         return timed(lambda: mx.eval(model._likeliest(cache, model._rows(cache, mx.array(ids))[:, -1:])))
 
     def step() -> None:
-        mx.eval(model._likeliest(cache, model._rows(cache, mx.array(ids), decoding=True, adapted=True)))
+        mx.eval(model._likeliest(cache, model._rows(cache, mx.array(ids), adapted=True)))
 
     step()
     kv_cache.trim(cache, rows)

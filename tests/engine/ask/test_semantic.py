@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from engine.ask.keys import begin, fingerprint, gather_context
 from engine.ask.semantic import SemanticRules, entails
+from engine.kv.costs import MeasuredCosts
 from engine.kv.restore import KvBinding as KeptTensors
 from engine.kv.restore import PromptReader
 from engine.llm.generate import GenerateOptions, generate
@@ -74,7 +75,7 @@ def says(model: ScriptedModel, reading: PromptReader) -> tuple[bool | None, str]
 
 def having_read(model: Any, kept: Kept) -> PromptReader:
     """Have a model answer the first question and store its KV cache."""
-    reading = PromptReader(model, KeptTensors(kept.store, ROOT, model))
+    reading = PromptReader(model, KeptTensors(kept.store, ROOT, model, MeasuredCosts(kept.ledger, "root")))
     generate(lambda: reading, QUESTION, EVIDENCE, Trace(), GenerateOptions("scripted", NOW, MOST)).keep()
     return reading
 
@@ -119,7 +120,7 @@ def test_the_entailment_check_prefills_one_segment(kept: Kept) -> None:
 
 def test_a_model_that_would_have_to_prefill_more_is_not_asked(kept: Kept) -> None:
     model: Any = RestorableModel(["yes"])
-    reading = PromptReader(model, KeptTensors(kept.store, ROOT, model))
+    reading = PromptReader(model, KeptTensors(kept.store, ROOT, model, MeasuredCosts(kept.ledger, "root")))
     assert says(model, reading) == (None, "KV cache missing")
     assert model.heard == []
 
