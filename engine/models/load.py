@@ -23,8 +23,7 @@ from engine.models import kv_cache, runtime
 from engine.models.adapters import Adapter, AttachedAdapter, wear
 from engine.models.kv_cache import CacheForm, FixedKeys, Ropes, ropes
 from engine.models.lookup import TOKENS, architecture, missing_files, read_config, read_object, role, split
-from engine.models.mlx import SUB_STEP, Mlx, load_weights, open_lazily
-from engine.models.runtime import Device
+from engine.models.mlx import SUB_STEP, Mlx, evaluate, open_lazily
 from engine.models.types import Frame, Tokens, open_tokenizer
 from store.errors import NoModel, PkbError
 from store.kv_files import SUFFIX, Header, write
@@ -132,7 +131,7 @@ LOAD_ERRORS = (
 
 def load_parts(
     folder: Path,
-    weights: Callable[[Path, Device], Any],
+    opened: Callable[[Path], Any],
     *,
     name: str,
     cache: Path,
@@ -150,7 +149,7 @@ def load_parts(
     runtime.load_blas(threads)
     runtime.limit(memory_share)
     try:
-        return open_tokenizer(folder / TOKENS), weights(folder, device)
+        return open_tokenizer(folder / TOKENS), evaluate(opened(folder), device)
     except LOAD_ERRORS as error:
         reason = " ".join(str(error).split())[:200]
         raise PkbError(f"the model {name} cannot be loaded: {reason}", f"pkb model pull {name}") from error
@@ -185,7 +184,7 @@ def load(
     template = find_template(folder, tokenizer_config)
     framing = None if template is None else frame(template, names, name)  # before the weights, which are slow to load
     tokenizer, model = load_parts(
-        folder, load_weights, name=name, cache=cache, threads=threads, memory_share=memory_share
+        folder, open_lazily, name=name, cache=cache, threads=threads, memory_share=memory_share
     )
     wear(model, attached := AttachedAdapter(), adapter)
     ids = {key: id for key, text in names.items() if (id := tokenizer.token_to_id(text)) is not None}

@@ -343,12 +343,12 @@ class Qwen3(Embedder):
     def _loaded(self) -> tuple[Tokens, tuple[int, ...], tuple[int, ...], Any]:
         """Load the model: its vocabulary, the token ids before and after each text, and its layers."""
         from engine.models.load import load_parts
-        from engine.models.mlx import qwen3_layers
+        from engine.models.mlx import open_headless
 
         local = self._local
-        tokenizer, layers = load_parts(
+        tokenizer, model = load_parts(
             local.folder,
-            qwen3_layers,
+            open_headless,
             name=local.name,
             cache=self._cache,
             threads=self._threads,
@@ -358,7 +358,7 @@ class Qwen3(Embedder):
         closing = vocabulary.closing() or ((end,) if end is not None else ())
         if not closing:
             raise PkbError(f"{local.name} cannot embed: its tokenizer has no {END_TOKEN}", FALLBACK)
-        return vocabulary, vocabulary.opening(), closing, layers
+        return vocabulary, vocabulary.opening(), closing, model.model
 
     def _tokens(self, texts: Sequence[str]) -> TokenIds:
         vocabulary, opening, closing, _ = self._loaded

@@ -232,11 +232,6 @@ class Mlx:
         return self.model(ids[None], cache=cache)
 
 
-def load_weights(folder: Path, device: Device) -> Any:
-    """Load a language model."""
-    return _evaluated(open_lazily(folder), device)
-
-
 def open_lazily(folder: Path) -> Any:
     """Open a language model without reading its weights."""
     from mlx_lm.utils import load_model
@@ -258,8 +253,8 @@ def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     return {name: array.shape for name, array in dict(tree_flatten(model.parameters())).items()}
 
 
-def qwen3_layers(folder: Path, device: Device) -> Any:
-    """Load a Qwen3 without its head: token ids to hidden states, (texts, tokens, width) after the final norm.
+def open_headless(folder: Path) -> Any:
+    """Open a Qwen3 without its head, whose `model` returns hidden states, (texts, tokens, width) after the final norm.
 
     An embedder's weights may lack a head, and the prefix of layer names, whatever its config says.
     """
@@ -272,11 +267,11 @@ def qwen3_layers(folder: Path, device: Device) -> Any:
 
     headless = type("Headless", (Model,), {"sanitize": staticmethod(sanitize)})
     tied = {"tie_word_embeddings": True}  # then mlx-lm creates no head
-    model, _ = load_model(folder, lazy=True, model_config=tied, get_model_classes=lambda config: (headless, ModelArgs))
-    return _evaluated(model, device).model
+    return load_model(folder, lazy=True, model_config=tied, get_model_classes=lambda config: (headless, ModelArgs))[0]
 
 
-def _evaluated(model: Any, device: Device) -> Any:
+def evaluate(model: Any, device: Device) -> Any:
+    """Read the weights of a model that was opened lazily, in the width that is fast there; returns it."""
     import mlx.core as mx
     from mlx.utils import tree_flatten
     from mlx_lm.utils import dequantize_model

@@ -44,9 +44,9 @@ def scores(folder: Path) -> Callable[[Sequence[int]], NDArray[np.float32]]:
     runtime.load_blas()
     import mlx.core as mx
 
-    from engine.models.mlx import load_weights
+    from engine.models.mlx import evaluate, open_lazily
 
-    model = load_weights(folder, runtime.device())
+    model = evaluate(open_lazily(folder), runtime.device())
     return lambda ids: np.array(model(mx.array([list(ids)]))[0].astype(mx.float32))
 
 
