@@ -209,14 +209,14 @@ def gather(opened: Session) -> dict[str, Any]:
     from engine.ingest.imap import shown_path
 
     chunks, missing = opened.ledger.count("chunks"), operations.missing_vectors(opened)
-    history, chosen = History(opened.ledger), opened.settings.model
+    history, chosen, adapter = History(opened.ledger), opened.settings.model, opened.settings.adapter
     tiers = history.by_tier()
     weeks = history.by_week((opened.now + timedelta(1)).timestamp())  # later ones were asked when the clock was wrong
     return {
         "schema": SCHEMA,
         "generation": opened.ledger.generation,
-        "model": chosen.name if chosen.is_local else None,
-        **{name: found for part in optional_parts() for name, found in part.stats(opened.settings).items()},
+        "model": chosen.name if chosen.is_local or chosen.is_served else None,
+        "adapters": {"answer": adapter.answer or None, "predict": adapter.predict or None},
         "index": {**opened.catalogue.counts(), "chunks": chunks, "vectors": chunks - missing},
         "collections": opened.catalogue.by_collection(),
         "folders": [

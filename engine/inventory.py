@@ -324,7 +324,6 @@ class OptionalPart(Struct, frozen=True):
     """
 
     doctor: Callable[[Home, Settings, Mapping[str, str]], Checks] = lambda *_: {}  # which may replace other checks
-    stats: Callable[[Settings], dict[str, Any]] = lambda _: {}
     forget: Callable[[Session, Collection[str]], None] = lambda *_: None
     elsewhere: Callable[[Session], Collection[str]] = lambda _: ()
 
@@ -335,8 +334,8 @@ def optional_parts() -> tuple[OptionalPart, ...]:
     from engine.models import adapters, served
 
     return (
-        OptionalPart(served.doctor, served.stats),
-        OptionalPart(adapters.doctor, adapters.stats),
+        OptionalPart(served.doctor),
+        OptionalPart(adapters.doctor),
         OptionalPart(sharing.doctor, elsewhere=lambda one: sharing.elsewhere(one.home, one.settings, one.ledger)),
         OptionalPart(forget=_forget_messages),
     )

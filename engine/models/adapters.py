@@ -513,10 +513,3 @@ def doctor(home: "Home", settings: "Settings", environ: Mapping[str, str]) -> Ch
         return Check("adapter", "ok", ", ".join(f"{place}: {one.name}" for place, one in places.items()) or "none")
 
     return {"adapter": check}
-
-
-def stats(settings: "Settings") -> dict[str, Any]:
-    """Return the adapter of each task; None for none."""
-    chosen = settings.adapter
-    tasks = {"answer": chosen.answer, "predict": chosen.predict}
-    return {"adapters": {task: name or None for task, name in tasks.items()}}

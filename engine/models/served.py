@@ -575,12 +575,3 @@ def doctor(home: "Home", settings: Settings, environ: Mapping[str, str]) -> Chec
         return Check("model", "ok", result)
 
     return {"model": check} if settings.model.is_served else {}
-
-
-def stats(settings: Settings) -> dict[str, Any]:
-    """Return the model that answers with the address of its server, if one does."""
-    if not settings.model.is_served:
-        return {}
-    with suppress(UsageError):  # `doctor` names it
-        return {"model": parse_endpoint(settings.model.name).shown}
-    return {"model": settings.model.name}
