@@ -117,7 +117,7 @@ def _idle_lines(idle: dict[str, Any]) -> Iterator[Line]:
         parts = [f"{one['job']} {duration(one['seconds'])}" for one in listed]
         yield "", ", ".join([*parts, *([f"other jobs {duration(others)}"] if others else [])])
     if idle["predicted"]:
-        yield "", f"{count(idle['predicted'], 'question')} predicted, {idle['asked_later']:,g} asked later"
+        yield "", f"{count(idle['predicted'], 'predicted question')} answered, {idle['asked_later']:,} asked later"
     if idle["pending"]:
         pending = ", ".join(f"{jobs:,} {kind}" for kind, jobs in idle["pending"].items())
         yield "", f"pending for pkb idle: {pending}"

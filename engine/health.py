@@ -20,11 +20,11 @@ from engine.models.runtime import device, needed_by, threads_of, total
 from engine.session import Session
 from engine.settings import KvSettings, ModelSettings, Settings
 from engine.types import SCHEMA, Check, Checks, json_values
-from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications
+from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications, predicted_use
 from store.errors import NoModel, PkbError, UsageError, as_pkb_error
 from store.history import History
 from store.home import ELSEWHERE, Home, existing, file_system, unsafe_place
-from store.jobs import JobAccount, Jobs, PredictionLog
+from store.jobs import JobAccount, Jobs
 
 _HERE = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
 _GB = 10**9
@@ -293,14 +293,14 @@ def _kv(opened: Session) -> dict[str, Any]:
 
 
 def _idle_counts(opened: Session) -> dict[str, Any]:
-    account, predictors = JobAccount(opened.ledger), PredictionLog(opened.ledger).all()
-    account.update(opened.now.timestamp())
+    account, predicted = JobAccount(opened.ledger), predicted_use(opened.ledger).values()
+    account.update()
     return {
         "pending": Jobs(opened.ledger).counts(),
         "so_far": [
             {"job": kind, **json_values(one), "seconds": round(one.seconds, 4), "saved_s": round(one.saved_s, 3)}
             for kind, one in account.by_kind().items()
         ],
-        "predicted": sum(one.predicted for one in predictors),
-        "asked_later": round(float(sum(one.credited for one in predictors)), 3),
+        "predicted": sum(made for _, made in predicted),
+        "asked_later": sum(used for used, _ in predicted),
     }

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
+from math import inf
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -19,7 +20,7 @@ from store.types import table_of
 
 State = Literal["answered", "pending", "prefilled"]
 Origin = Literal["user", "predicted"]
-_REPLACED = ("reply", "evidence", "generation", "tier", "created", "made_ms", "state", "origin", "source", "bytes")
+_REPLACED = ("reply", "evidence", "generation", "tier", "created", "made_ms", "state", "origin", "bytes")
 _OVER = ", ".join(f"{name} = excluded.{name}" for name in ("question", *_REPLACED))
 
 
@@ -85,7 +86,7 @@ class AnswerBank:
 
         `vector` is the question's, float32 and of length 1, made by the embedder of that fingerprint, or by the one in
         use; above `floor`, a cosine, a new chunk is among the nearest to it. The new entry inherits uses and tau of the
-        former one, and its vector where none is given.
+        former one, and its predictor and vector where none is given.
         """
         with self.ledger.transaction():
             former = self._bytes("length(vector) FROM question_vectors", key)
@@ -155,7 +156,8 @@ class AnswerBank:
         row = [getattr(new, name) for name in ANSWER_COLUMNS.split(", ")]
         row[5] = json.dumps(answer.evidence)
         sql = f"""INSERT INTO answers (key, {ANSWER_COLUMNS}, bytes) VALUES ({", ".join("?" * 18)})
-                  ON CONFLICT (key) DO UPDATE SET {_OVER}, tau = coalesce(tau, excluded.tau)"""
+                  ON CONFLICT (key) DO UPDATE SET {_OVER}, tau = coalesce(tau, excluded.tau),
+                  source = iif(excluded.source = '', source, excluded.source)"""
         self._rows.execute(sql, (key, *row, size))
 
 
@@ -390,12 +392,11 @@ def mean_seconds(ledger: Ledger, writer: str) -> float | None:
     return None if found is None else float(found)
 
 
-def predicted_use(ledger: Ledger, before: float) -> tuple[int, int]:
-    """Return how many of the predicted answers from before a time somebody was given since, and how many there are."""
-    sql = """SELECT count(nullif(uses, 0)), count(*) FROM answers
-             WHERE source != '' AND state = 'answered' AND created < ?"""
-    used, made = ledger.rows.execute(sql, (before,)).fetchone()
-    return int(used), int(made)
+def predicted_use(ledger: Ledger, before: float = inf) -> dict[str, tuple[int, int]]:
+    """Return by predictor how many of its cached answers from before a time somebody was given, and how many are."""
+    sql = """SELECT source, count(*) FILTER (WHERE uses > 0 OR origin = 'user'), count(*) FROM answers
+             WHERE source != '' AND state = 'answered' AND created < ? GROUP BY source"""
+    return {source: (used, made) for source, used, made in ledger.rows.execute(sql, (before,))}
 
 
 def known_questions(ledger: Ledger) -> list[str]:

@@ -1,4 +1,4 @@
-"""Idle jobs: the queue with expected cost and benefit, the cost and cache hits so far, and predictor statistics.
+"""Idle jobs: the queue with expected cost and benefit, and the cost and cache hits so far.
 
 A job that was started and never finished is retried, a few times at most. Knows no kind of job.
 """
@@ -9,55 +9,17 @@ from hashlib import blake2b
 
 from msgspec import Struct
 
-from store.database import HOLDS_TEXT, Ledger
-
-_USED = {"answers": "answers.uses > 0 OR answers.origin = 'user'", "kv_nodes": "kv_nodes.uses > job_outputs.uses"}
+from store.database import Ledger
 
 
-class PredictorCounts(Struct, frozen=True):
-    """How many questions a predictor predicted, and the credit: 1 a question asked later."""
-
-    source: str
-    predicted: int
-    credited: float
-
-
-class PredictionLog:
-    """The statistics of each predictor."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._rows = ledger, ledger.rows
-
-    def add(self, counts: Mapping[str, int], at: float) -> None:
-        """Count predictions by source."""
-        sql = """INSERT INTO predictor_stats VALUES (?1, ?2, 0, ?3, ?3, NULL) ON CONFLICT DO UPDATE SET
-                 predicted = predicted + excluded.predicted, last = excluded.last"""
-        with self._ledger.transaction():
-            self._rows.executemany(sql, [(source, count, at) for source, count in counts.items()])
-
-    def link(self, chunks: Mapping[str, Sequence[str]]) -> None:
-        """Record the chunks that predicted questions were made from, until neither job nor answer is left of them."""
-        rows = [(question, chunk) for question, several in chunks.items() for chunk in several]
-        done = """DELETE FROM predictions WHERE question NOT IN (SELECT subject FROM jobs)
-                  AND question NOT IN (SELECT question FROM answers WHERE origin = 'predicted')"""
-        with self._ledger.transaction():
-            self._rows.execute(done)
-            self._rows.executemany("INSERT OR IGNORE INTO predictions (question, chunk) VALUES (?, ?)", rows)
-
-    def credit(self, at: float) -> None:
-        """Credit the predictors whose outputs were used for the first time; inside a transaction of the caller's."""
-        for table, used in _USED.items():
-            sql = f"""UPDATE predictor_stats SET credited = credited + more, last_credited = ? FROM (
-                      SELECT job_outputs.source AS one, sum(credit) AS more FROM job_outputs JOIN {table} USING (key)
-                      WHERE credit > 0 AND ({used}) GROUP BY 1) WHERE source = one"""
-            self._rows.execute(sql, (at,))
-            sql = f"UPDATE job_outputs SET credit = 0 FROM {table} WHERE {table}.key = job_outputs.key AND ({used})"
-            self._rows.execute(sql)
-
-    def all(self) -> list[PredictorCounts]:
-        """Return the statistics by source."""
-        sql = "SELECT source, predicted, credited FROM predictor_stats ORDER BY source"
-        return [PredictorCounts(*row) for row in self._rows.execute(sql)]
+def link_predictions(ledger: Ledger, chunks: Mapping[str, Sequence[str]]) -> None:
+    """Record the chunks that predicted questions were made from, until neither job nor answer is left of them."""
+    rows = [(question, chunk) for question, several in chunks.items() for chunk in several]
+    done = """DELETE FROM predictions WHERE question NOT IN (SELECT subject FROM jobs)
+              AND question NOT IN (SELECT question FROM answers WHERE origin = 'predicted')"""
+    with ledger.transaction():
+        ledger.rows.execute(done)
+        ledger.rows.executemany("INSERT OR IGNORE INTO predictions (question, chunk) VALUES (?, ?)", rows)
 
 
 MAX_ATTEMPTS = 5  # then a job is abandoned: it may be what kills the process
@@ -174,10 +136,8 @@ class JobCost(Struct, frozen=True):
     bytes: int = 0
 
 
-_INSERT = "INSERT INTO job_outputs (key, kind, uses, source, credit) SELECT key, ?, uses, ?, ?"
-_REPLACE = """ON CONFLICT DO UPDATE SET kind = excluded.kind, uses = excluded.uses,
-            source = iif(excluded.source = '', source, excluded.source),
-            credit = iif(excluded.source = '', credit, excluded.credit)"""
+_INSERT = "INSERT INTO job_outputs (key, kind, uses) SELECT key, ?, uses"
+_REPLACE = "ON CONFLICT DO UPDATE SET kind = excluded.kind, uses = excluded.uses"
 
 
 class JobBenefit(Struct, frozen=True):
@@ -208,30 +168,16 @@ class JobAccount:
         """Return the number of the latest KV node, for `add_outputs`."""
         return int(self._rows.execute("SELECT coalesce(max(rowid), 0) FROM kv_nodes").fetchone()[0])
 
-    def add_outputs(
-        self, kind: str, answers: Sequence[bytes], after: int, source: str = "", spared: float = 0.0
-    ) -> None:
-        """Record that a kind of job made these answers, and the KV nodes after the one of this number.
+    def add_outputs(self, kind: str, keys: Sequence[bytes], after: int | None = None) -> None:
+        """Record that a kind of job made the answers and KV nodes of these keys, and the nodes after one's number."""
+        for table in ("answers", "kv_nodes"):
+            sql = f"{_INSERT} FROM {table} WHERE key = ? {_REPLACE}"
+            self._rows.executemany(sql, [(kind, key) for key in keys])
+        self._rows.execute(f"{_INSERT} FROM kv_nodes WHERE rowid > ? {_REPLACE}", (kind, after))
 
-        Where a predictor is the source, the first use of the answer credits it with 1, and the first uses of all those
-        nodes, except the one that every prompt begins with, with `spared` together.
-        """
-        sql = f"{_INSERT} FROM answers WHERE key = ? {_REPLACE}"
-        self._rows.executemany(sql, [(kind, source, float(bool(source)), key) for key in answers])
-        sql = f"SELECT count(*) FROM kv_nodes WHERE rowid > ? AND {HOLDS_TEXT}"
-        count = self._rows.execute(sql, (after,)).fetchone()[0]
-        part = spared / count if source and count else 0.0
-        sql = f"{_INSERT} * {HOLDS_TEXT} FROM kv_nodes WHERE rowid > ? {_REPLACE}"
-        self._rows.execute(sql, (kind, source, part, after))
-
-    def add_node(self, kind: str, node: bytes) -> None:
-        """Record that a kind of job made the KV node of this key."""
-        self._rows.execute(f"{_INSERT} FROM kv_nodes WHERE key = ? {_REPLACE}", (kind, "", 0.0, node))
-
-    def update(self, now: float) -> None:
+    def update(self) -> None:
         """Count the hits since the last update; outputs that were removed meanwhile are left out."""
         with self._ledger.transaction():
-            PredictionLog(self._ledger).credit(now)
             for table, seconds in (("answers", "made_ms / 1000"), ("kv_nodes", "seconds")):
                 sql = f"""UPDATE job_stats SET hits = hits + more, saved_s = saved_s + more_s FROM (
                           SELECT job_outputs.kind AS one, sum({table}.uses - job_outputs.uses) AS more,

@@ -191,8 +191,9 @@ class IdlePlanner:
         """
         session, settings = self.session, self.session.settings
         keeps_none = session.model is None or settings.model.is_served  # then there is no KV to prefill
-        old = predicted_use(session.ledger, session.now.timestamp() - _TIME_S)
-        decode = keeps_none or refresh.upper(*old) >= settings.experiment.cutoff
+        old = predicted_use(session.ledger, session.now.timestamp() - _TIME_S).values()
+        used, made = (sum(counts) for counts in zip((0, 0), *old, strict=True))
+        decode = keeps_none or refresh.upper(used, made) >= settings.experiment.cutoff
         return Reasker(session.ledger, session.backend, settings, session.now, decode)
 
     def _maintain(self) -> list[Planned]:

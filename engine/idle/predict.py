@@ -31,9 +31,9 @@ from engine.text.terminal import shorten
 from engine.text.time_sensitive import whole_document_question
 from engine.text.words import FUNCTION_WORDS, words
 from prompts import prompt
-from store.answers import known_questions
+from store.answers import known_questions, predicted_use
 from store.documents import TitledDocument
-from store.jobs import JobRow, Jobs, PredictionLog, PredictorCounts
+from store.jobs import JobRow, Jobs, link_predictions
 from store.types import Chunk, Hit, Scope, replace
 
 KIND: Kind = "populate"  # under which predicted questions are queued
@@ -62,13 +62,11 @@ def plan_predictions(reasker: Reasker, views: Iterable[View]) -> list[Job]:
 
 def predict(reasker: Reasker, view: View, count: int, is_similar: Callable[[str], bool] | None = None) -> Outcome:
     """Predict `count` questions from a view and queue them; none that `is_similar` to a stored one."""
-    prediction_log = PredictionLog(reasker.ledger)
-    given = shares(view.sources, {one.source: one for one in prediction_log.all()}, count)
+    given = shares(view.sources, predicted_use(reasker.ledger), count)
     found = view.predict(count)
     queued = (row.subject for row in Jobs(reasker.ledger).all(KIND))  # those given up included
     chosen = pick(found, given, [*queued, *known_questions(reasker.ledger)], is_similar)
     offer(reasker, chosen)
-    prediction_log.add(Counter(one.source for one in chosen), reasker.now.timestamp())
     reasker.ledger.set(_PREFIX + view.name, view.seen)
     return Outcome()
 
@@ -76,22 +74,21 @@ def predict(reasker: Reasker, view: View, count: int, is_similar: Callable[[str]
 _PRIOR_ASKED, _PRIOR_NOT = 2.0, 18.0  # beta prior of an untried predictor: one prediction in ten is asked
 
 
-def shares(sources: Sequence[str], counts: Mapping[str, PredictorCounts], budget: int) -> dict[str, int]:
+def shares(sources: Sequence[str], counts: Mapping[str, tuple[int, int]], budget: int) -> dict[str, int]:
     """Split a budget of predictions among predictors by their hit rates; each gets 1 or more.
 
-    If the budget does not allow 1 for each, the best come first.
+    If the budget does not allow 1 for each, the best come first. `counts` are how many answers were used, and made.
     """
-    rates, given = {source: hit_rate(counts.get(source)) for source in sources}, dict.fromkeys(sources, 0)
+    rates, given = {source: hit_rate(*counts.get(source, (0, 0))) for source in sources}, dict.fromkeys(sources, 0)
     for _ in range(budget):
         given[max(sources, key=lambda one: (not given[one], rates[one] / (given[one] + 1)))] += 1
     return given
 
 
-def hit_rate(one: PredictorCounts | None) -> float:
+def hit_rate(used: int, made: int) -> float:
     """Return an optimistic hit rate: the mean of a beta distribution plus one standard deviation."""
-    paid, predicted = (one.credited, one.predicted) if one else (0.0, 0)
-    count = predicted + _PRIOR_ASKED + _PRIOR_NOT
-    mean = (paid + _PRIOR_ASKED) / count
+    count = made + _PRIOR_ASKED + _PRIOR_NOT
+    mean = (used + _PRIOR_ASKED) / count
     return min(1.0, mean + sqrt(mean * (1 - mean) / (count + 1)))
 
 
@@ -205,7 +202,7 @@ def offer(reasker: Reasker, found: Iterable[Prediction]) -> int:
     """Queue predicted questions; return how many are queued now."""
     found = list(found)
     jobs, seconds, at = Jobs(reasker.ledger), reasker.answer_s(), reasker.now.timestamp()
-    PredictionLog(reasker.ledger).link({one.question: one.chunks for one in found})
+    link_predictions(reasker.ledger, {one.question: one.chunks for one in found})
     jobs.offer([JobRow(KIND, one.question, seconds, one.probability * seconds, at, one.source) for one in found])
     waiting = jobs.pending(KIND)
     for row in waiting[MOST_QUEUED:]:
@@ -355,7 +352,7 @@ def plan_standing(reasker: Reasker, meetings: Sequence[TitledDocument], *, quote
 
     With `quotes`, questions that only a language model answers are left out.
     """
-    counts, seconds = {one.source: one for one in PredictionLog(reasker.ledger).all()}, reasker.answer_s()
+    counts, seconds = predicted_use(reasker.ledger), reasker.answer_s()
     said = (" ".join(part.split()) for part in reasker.settings.predict.standing.split("?"))
     first = dict[str, str]()
     for one in filter(normalise, said):
@@ -368,7 +365,7 @@ def plan_standing(reasker: Reasker, meetings: Sequence[TitledDocument], *, quote
     for meeting, one in product(meetings, asked):
         if not reasker.is_cached(one, replace(reasker.options, scope=Scope(document=meeting.id))):
             what, source = f"{one} ({' '.join(meeting.title.split())})", f"{_STANDING}/{normalise(one)}"
-            about = (f"{meeting.id} {one}", what, "asked of every meeting", hit_rate(counts.get(source)))
+            about = (f"{meeting.id} {one}", what, "asked of every meeting", hit_rate(*counts.get(source, (0, 0))))
             jobs.append(Job(_STANDING, *about, seconds, source=source))
     return jobs
 
@@ -380,5 +377,4 @@ def prepare_standing(reasker: Reasker, job: Job) -> Outcome:
     if reasker.is_cached(question, options):
         return Outcome("cached")
     made = reasker.prepare(question, options, job.source, decode=reasker.decode)
-    PredictionLog(reasker.ledger).add({job.source: 1}, reasker.now.timestamp())
     return Outcome("done", (made.key,))

@@ -86,7 +86,7 @@ def _run(context: PrefetchContext, segment: WantedSegment, generation: int) -> O
         prefilled = prefill(context.reader, path, Trace(asked=False))
         binding.store.evict_unused([node.key for node in segment.instead])
         is_whole = len(prefilled.nodes) + keep(binding, path, prefilled, evict=False) == len(path)
-    return Outcome(node=key_of(binding.root, path)) if is_whole else Outcome("no space")
+    return Outcome(made=(key_of(binding.root, path),)) if is_whole else Outcome("no space")
 
 
 def plan_prefetch(

@@ -304,11 +304,8 @@ class JobRunner:
             self._jobs.remove(kind, subject)
         elif outcome.state not in ("failed", "no time"):
             self._jobs.release(kind, subject)
-        if outcome.node:
-            self._account.add_node(kind, outcome.node)
-        elif kind != "prefetch":  # nodes that a question stored meanwhile are not theirs
-            # Counts as 1 for a predicted question whose answer was reused, less where only the prefill was.
-            self._account.add_outputs(kind, outcome.made, node, job.source, 0.25)
+        # Nodes that a question stored while segments were prefilled are not theirs.
+        self._account.add_outputs(kind, outcome.made, None if kind in ("prefetch", "restore") else node)
         spent = self._count(kind, int(outcome.state == "done"), self._written() - before)
         return JobResult(job, outcome.state, spent, reason)
 
@@ -338,7 +335,7 @@ def run_idle(session: Session, request: IdleRequest, on_progress: OnProgress = l
             except Locked as busy:
                 report.reason = busy.message
         if not request.dry_run:
-            JobAccount(ledger).update(session.now.timestamp())
+            JobAccount(ledger).update()
     return report
 
 

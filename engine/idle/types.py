@@ -25,11 +25,10 @@ State = Literal[
 
 
 class Outcome(Struct, frozen=True):
-    """The state of a job that ran, the keys of the answers it made, and the key of the segment it stored."""
+    """The state of a job that ran, and the keys of the answers or the segment that it made."""
 
     state: State = "done"
     made: tuple[bytes, ...] = ()
-    node: bytes | None = None
 
 
 DONE = Outcome()

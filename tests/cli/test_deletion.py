@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from store.answers import RejectedAnswers
 from store.database import open_ledger
-from store.jobs import JobRow, Jobs, PredictionLog
+from store.jobs import JobRow, Jobs, link_predictions
 from tests.cli.conftest import Pkb
 from tests.demo import NANO
 
@@ -57,7 +57,7 @@ def _predict(pkb: Pkb) -> None:
     """Queue a question as an idle run predicts it from the message: nano predicts too rarely to wait for it."""
     with closing(open_ledger(pkb.folder / "home" / "ledger.db")) as ledger:
         chunk = next(iter(_chunks(pkb)))
-        PredictionLog(ledger).link({f"Where is the {WORD}?": [chunk]})
+        link_predictions(ledger, {f"Where is the {WORD}?": [chunk]})
         Jobs(ledger).offer([JobRow("populate", f"Where is the {WORD}?", 1.0, 1.0, 0.0, "chunks/model")])
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from cli.stats import kv_lines
+from store.answers import AnswerBank, CachedAnswer
 from store.database import open_ledger
 from store.history import History, HistoryEntry
 from store.kv_index import KvIndex
@@ -46,7 +48,13 @@ def year(folder: Path) -> None:
     jobs = [(kind, 900, 3600.0 * (number + 1), 40, 5400.0) for number, kind in enumerate(JOBS)]
     with closing(open_ledger(folder / "home" / "ledger.db")) as ledger:
         ledger.rows.executemany("INSERT INTO job_stats VALUES (?, ?, ?, ?, ?)", jobs)
-        ledger.rows.execute("INSERT INTO predictor_stats VALUES ('history/form', 900, 131, 1.0, 2.0, 2.0)")
+        kept = CachedAnswer(
+            "", "{}", "w/5", None, "{}", (), 1, "full", 1.0, 1.0, "answered", "predicted", "history/form"
+        )
+        for number in range(90):
+            AnswerBank(ledger).put(bytes([number]), replace(kept, question=f"Why {number}?"), 1 << 20)
+            if number < 13:
+                AnswerBank(ledger).record_use(bytes([number]), 1, 2.0)
         for day in range(60):
             KvIndex(ledger).write((day + 1) * MB, end.timestamp() + day * 86_400.0)
 
@@ -138,7 +146,7 @@ def test_idle_work_stands_against_what_it_saved(pkb: Pkb) -> None:
     lines = pkb("stats").out.splitlines()
     found = lines.index("idle work   36 h spent, 12 h saved by 320 cache hits")
     assert lines[found + 1].strip() == "maintenance 8.0 h, restore 7.0 h, prefetch 6.0 h, other jobs 15 h"
-    assert lines[found + 2].strip() == "900 questions predicted, 131 asked later"
+    assert lines[found + 2].strip() == "90 predicted questions answered, 13 asked later"
 
 
 def test_weeks_begin_on_monday_and_those_without_questions_are_counted(pkb: Pkb) -> None:

@@ -9,7 +9,7 @@ import pytest
 from store.answers import AnswerBank, RejectedAnswers
 from store.database import DERIVED, EPOCH, Ledger, open_ledger
 from store.history import History, HistoryEntry, RetrievalLog, link_documents, may_be_followed
-from store.jobs import JobRow, Jobs, PredictionLog
+from store.jobs import JobRow, Jobs, link_predictions
 from tests.store.test_answers import kept
 
 STORE = Path(__file__).parents[2] / "store"
@@ -44,7 +44,7 @@ def write(ledger: Ledger) -> dict[str, int]:
     RetrievalLog(ledger).add(History(ledger).add(ASKED), ["c1"], ["c1"])
     link_documents(ledger, b"k", ["d1"])
     RejectedAnswers(ledger).add(b"k", "Monday", 1.0)
-    PredictionLog(ledger).link({"where?": ["c1"]})
+    link_predictions(ledger, {"where?": ["c1"]})
     Jobs(ledger).offer([JobRow("populate", "where?", 1.0, 1.0, 1.0)])
     tables = ("answers", "question_vectors", "history", "retrievals", "question_documents", "rejected_answers",
               "predictions", "jobs")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Costs of idle jobs add up; each output is credited once, when it is used."""
+"""Costs of idle jobs add up; each use of an output counts once."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +13,10 @@ from store.answers import (
     confirm,
     mean_seconds,
     most_used,
+    predicted_use,
 )
 from store.database import Ledger, open_ledger
-from store.jobs import JobAccount, JobBenefit, JobCost, PredictionLog, PredictorCounts, is_finished, mark_finished
+from store.jobs import JobAccount, JobBenefit, JobCost, is_finished, mark_finished
 from tests.store.kv_kit import ROOT, A, B, C
 from tests.store.kv_kit import Kept as Box
 
@@ -51,12 +52,12 @@ def test_later_uses_of_an_answer_count_once_for_the_job_kind_that_made_it_last(l
     bank.record_use(ONE, 3, 1.0)
     account.add_outputs("populate", [ONE], account.newest_node())
     bank.record_use(ONE, 3, 1.0)
-    account.update(1.0)
+    account.update()
     account.add_outputs("refresh", [ONE], account.newest_node())
     bank.record_use(ONE, 3, 1.0)
     bank.record_use(ONE, 3, 1.0)
     for _ in range(2):
-        account.update(1.0)
+        account.update()
     found = {kind: (paid.hits, paid.saved_s) for kind, paid in account.by_kind().items()}
     assert found == {"populate": (1, 2.0), "refresh": (2, 4.0)}
 
@@ -71,7 +72,7 @@ def test_nodes_stored_meanwhile_belong_to_the_job(tmp_path: Path) -> None:
     account.add_outputs("prefetch", (), before)
     match = box.store.match(ROOT, (A, B))
     box.store.record_use(match, 4.0)
-    account.update(1.0)
+    account.update()
     paid = account.by_kind()["prefetch"]
     assert (paid.hits, paid.saved_s) == (1, 3.0)
     box.close()
@@ -84,25 +85,12 @@ def test_a_prefetched_node_belongs_to_the_job_and_one_of_a_question_does_not(tmp
     asked, read = box.keep(A, C), box.keep(A, B)
     assert asked
     assert read
-    account.add_node("prefetch", read.key)
+    account.add_outputs("prefetch", [read.key])
     assert [one.key for one in box.store.index.unused("prefetch")] == [read.key]
     box.store.folder.remove([read.key])
     assert box.keep(A, B)  # by a question
     assert box.store.index.unused("prefetch", "blocks") == []
     box.close()
-
-
-def test_a_predictor_is_credited_when_its_question_is_first_used(ledger: Ledger) -> None:
-    prediction_log, account = PredictionLog(ledger), JobAccount(ledger)
-    prediction_log.add({"history/model": 3}, 5.0)
-    prediction_log.add({"history/model": 2}, 6.0)
-    account.add_outputs("populate", [OTHER], account.newest_node(), "history/model")
-    account.update(7.0)
-    assert prediction_log.all() == [PredictorCounts("history/model", 5, 0.0)]
-    for at in (8.0, 9.0):
-        AnswerBank(ledger).record_use(OTHER, 4, at)
-        account.update(at)
-    assert prediction_log.all() == [PredictorCounts("history/model", 5, 1.0)]
 
 
 def test_answers_to_refresh_are_found_by_writer(ledger: Ledger) -> None:
@@ -147,54 +135,22 @@ def test_idle_runs_pause_until_something_changes(ledger: Ledger) -> None:
     assert not is_finished(ledger, "a")
 
 
-def paid(ledger: Ledger) -> float:
-    """Update the account twice; return the predictor's credit."""
-    PredictionLog(ledger).add({"history/model": 1}, 1.0)
-    for _ in range(2):
-        JobAccount(ledger).update(5.0)
-    (found,) = PredictionLog(ledger).all()
-    return found.credited
-
-
-def answered(ledger: Ledger, origin: Origin) -> None:
+def answered(ledger: Ledger, origin: Origin, source: str = "history/model") -> None:
     """Have the prefilled question answered, for a user or in advance."""
-    kept = CachedAnswer("who?", "{}", "w/5", None, "{}", ("c",), 5, "prefix", 30.0, 50.0, origin=origin)
-    AnswerBank(ledger).put(OTHER, kept, 10_000)
+    made = ("who?", "{}", "w/5", None, "{}", ("c",), 5, "prefix", 30.0, 50.0)
+    AnswerBank(ledger).put(OTHER, CachedAnswer(*made, origin=origin, source=source), 10_000)
 
 
-def test_using_the_answer_of_a_predicted_question_credits_its_predictor_once(ledger: Ledger) -> None:
+def test_the_use_of_a_predicted_answer_counts_once_for_its_predictor(ledger: Ledger) -> None:
+    assert predicted_use(ledger) == {}
     answered(ledger, "predicted")
-    JobAccount(ledger).add_outputs("populate", [OTHER], 0, "history/model")
-    assert paid(ledger) == 0
-    for _ in range(3):
+    assert predicted_use(ledger) == {"history/model": (0, 1)}
+    for _ in range(2):
         AnswerBank(ledger).record_use(OTHER, 5, 1.0)
-        assert paid(ledger) == 1
+        assert predicted_use(ledger) == {"history/model": (1, 1)}
+    assert predicted_use(ledger, before=30.0) == {}
 
 
-def test_a_prefilled_prediction_credits_its_predictor_when_a_user_has_it_answered(ledger: Ledger) -> None:
-    JobAccount(ledger).add_outputs("populate", [OTHER], 0, "history/model")
-    assert paid(ledger) == 0
-    answered(ledger, "user")
-    assert paid(ledger) == 1
-
-
-def test_refreshing_a_predicted_answer_leaves_the_credit_to_its_predictor(ledger: Ledger) -> None:
-    answered(ledger, "predicted")
-    JobAccount(ledger).add_outputs("populate", [OTHER], 0, "history/model")
-    JobAccount(ledger).add_outputs("refresh", [OTHER], 0)
-    AnswerBank(ledger).record_use(OTHER, 5, 1.0)
-    assert paid(ledger) == 1
-
-
-def test_kv_nodes_of_a_predicted_question_that_any_question_uses_give_partial_credit(tmp_path: Path) -> None:
-    """The first segment, shared by every prompt, gives no credit; the two below it give half each."""
-    box = Box(tmp_path)
-    for end in (1, 2, 3):
-        assert box.keep(*(A, B, C)[:end])
-    JobAccount(box.ledger).add_outputs("populate", (), 0, "history/model", 0.5)
-    assert paid(box.ledger) == 0
-    for used, expected in (((A,), 0.0), ((A, B), 0.25), ((A, B), 0.25), ((A, B, C), 0.5)):
-        match = box.store.match(ROOT, used)
-        box.store.record_use(match, 4.0)
-        assert paid(box.ledger) == expected
-    box.close()
+def test_a_prefilled_prediction_counts_for_its_predictor_when_a_user_has_it_answered(ledger: Ledger) -> None:
+    answered(ledger, "user", source="")
+    assert predicted_use(ledger) == {"history/model": (1, 1)}

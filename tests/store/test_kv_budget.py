@@ -314,7 +314,7 @@ def test_unused_prefetched_nodes_are_leaves_below_the_first_segment(open_kept: O
     nodes = [keep(kept, *path) for path in ((A,), (A, B), (A, C), (A, B, C))]
     for node in nodes:
         assert node
-        JobAccount(kept.ledger).add_node("prefetch", node.key)
+        JobAccount(kept.ledger).add_outputs("prefetch", [node.key])
     assert keep(kept, A, (1,))
     assert nodes[2]
     assert nodes[3]

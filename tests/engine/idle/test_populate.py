@@ -126,13 +126,13 @@ def test_a_question_that_was_given_up_stays_so_though_it_is_predicted_again(choi
 def test_later_uses_are_counted_for_the_kind_that_made_the_answer(choir: Home) -> None:
     run(choir)
     account = JobAccount(choir.ledger)
-    account.update(1.0)
+    account.update()
     assert account.by_kind()["populate"].hits == 0
     key = choir.ledger.rows.execute("SELECT key, made_ms FROM answers").fetchone()
     for _ in range(3):
         choir.bank.record_use(key[0], 1, 1.0)
-    account.update(1.0)
-    account.update(1.0)
+    account.update()
+    account.update()
     paid = account.by_kind()["populate"]
     assert paid.hits == 3
     assert paid.saved_s == pytest.approx(3 * key[1] / 1000)

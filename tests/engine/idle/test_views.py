@@ -1,5 +1,6 @@
 """Views predict where they have something new, and predictors get shares by how many predictions were asked."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import pytest
 
 from engine.idle.predict import Prediction, View, plan_predictions, predict
 from engine.idle.types import OutOfTime
-from store.jobs import Jobs, PredictionLog
+from store.answers import AnswerBank, CachedAnswer
+from store.jobs import Jobs
 from tests.engine.idle.small_home import Home, home, run_jobs, states
 
 
@@ -43,29 +45,30 @@ def test_predictions_are_queued_and_counted_for_their_predictor(choir: Home) -> 
     assert sorted(job.subject for job in Jobs(choir.ledger).pending("populate")) == [
         f"Question {number}?" for number in range(5)
     ]
-    (counted,) = PredictionLog(choir.ledger).all()
-    assert (counted.source, counted.predicted, counted.credited) == ("history/model", 5, 0.0)
+    assert {job.source for job in Jobs(choir.ledger).all("populate")} == {"history/model"}
 
 
 def test_stored_and_queued_questions_are_not_predicted_again(choir: Home) -> None:
     choir.ask("question 0")
     run(choir, view("1"))
     run(choir, view("2"))
-    (counted,) = PredictionLog(choir.ledger).all()
-    assert (counted.predicted, Jobs(choir.ledger).counts()) == (4, {"populate": 4})
+    assert Jobs(choir.ledger).counts() == {"populate": 4}
 
 
 def test_a_predictor_whose_questions_were_asked_gets_more(choir: Home) -> None:
     def two(count: int) -> Sequence[Prediction]:
         return [Prediction(f"{name} {n}?", f"history/{name}") for name in ("model", "form") for n in range(count)]
 
-    PredictionLog(choir.ledger).add({"history/model": 40, "history/form": 40}, 1.0)
-    with choir.ledger.transaction():
-        choir.ledger.rows.execute(
-            "UPDATE predictor_stats SET credited = 30, last_credited = 2 WHERE source = 'history/form'"
+    for number in range(80):
+        source, uses = ("history/form", 1) if number % 2 else ("history/model", 0)
+        kept = CachedAnswer(
+            f"Why {number}?", "{}", "w/5", None, "{}", (), 1, "full", 1.0, 1.0, "answered", "predicted", source
         )
+        AnswerBank(choir.ledger).put(bytes([number]), kept, 1 << 20)
+        if uses:
+            AnswerBank(choir.ledger).record_use(bytes([number]), 1, 2.0)
     run(choir, View("history", "", "1", ["history/model", "history/form"], two))
-    counts = {one.source: one.predicted - 40 for one in PredictionLog(choir.ledger).all()}
+    counts = Counter(job.source for job in Jobs(choir.ledger).all("populate"))
     assert counts == {"history/form": 4, "history/model": 1}
 
 
