@@ -386,3 +386,15 @@ DROP TABLE kv_pins
 ALTER TABLE jobs DROP COLUMN state
 
 DELETE FROM jobs WHERE kind = 'convert'
+
+-- Schema 32: no hints of stale answers, and no counts of predictors beside the answers
+
+DROP TABLE refresh_candidates
+
+DROP TABLE predictor_stats
+
+ALTER TABLE question_vectors DROP COLUMN floor
+
+ALTER TABLE job_outputs DROP COLUMN source
+
+ALTER TABLE job_outputs DROP COLUMN credit

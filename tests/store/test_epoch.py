@@ -21,7 +21,7 @@ OF_DOCUMENTS = {
     "changed_documents", "forgotten", "former_names",
 }  # fmt: skip
 NUMBERS = {
-    "meta", "answers_size", "verification_results", "predictor_stats", "job_stats", "kv_written", "kv_counts",
+    "meta", "answers_size", "verification_results", "job_stats", "kv_written", "kv_counts",
 }  # fmt: skip
 
 
