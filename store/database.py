@@ -270,7 +270,7 @@ def path_key(path: str | os.PathLike[str]) -> bytes:
 # The tables that hold, or are looked up by, what was made of documents: nothing is added that rests on what was read
 # before something was forgotten. See `Ledger.renew`.
 DERIVED: Final = (
-    "answers", "question_vectors", "verifications", "notices", "rejected_answers", "history",
+    "answers", "question_vectors", "verifications", "notices", "refresh_candidates", "rejected_answers", "history",
     "retrievals", "question_documents", "predictions", "jobs", "job_outputs", "kv_nodes",
 )  # fmt: skip
 _CHECKSUMMED = (
@@ -290,7 +290,7 @@ def _sections() -> list[list[str]]:
     sections = re.split(r"^-- Schema \d+.*\n", text, flags=re.MULTILINE)[1:]
     checksums = (statement for table in _CHECKSUMMED for statement in _add_checksum(table))
     first, *changes = (section.strip().split("\n\n") for section in sections)
-    return [[*first, *checksums, *map(_CURRENT.format, (*DERIVED, "refresh_candidates"))], *changes]
+    return [[*first, *checksums, *map(_CURRENT.format, DERIVED)], *changes]
 
 
 # Tables that are shown, or decide what is shown: key, other numbers, texts. How often a row was used is left out.

@@ -387,13 +387,9 @@ ALTER TABLE jobs DROP COLUMN state
 
 DELETE FROM jobs WHERE kind = 'convert'
 
--- Schema 32: no hints of stale answers, and no counts of predictors beside the answers
-
-DROP TABLE refresh_candidates
+-- Schema 32: no counts of predictors beside the answers
 
 DROP TABLE predictor_stats
-
-ALTER TABLE question_vectors DROP COLUMN floor
 
 ALTER TABLE job_outputs DROP COLUMN source
 

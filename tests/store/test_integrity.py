@@ -71,8 +71,7 @@ def test_abstracts_of_an_earlier_version_go_with_their_files(sound: Opened) -> N
         "ALTER TABLE kv_nodes ADD COLUMN owner TEXT",
         "CREATE INDEX kv_nodes_unfinished ON kv_nodes (state)",
         "CREATE TABLE kv_pins (id INTEGER PRIMARY KEY)",
-        *(f"CREATE TABLE {name} (source TEXT)" for name in ("refresh_candidates", "predictor_stats")),
-        "ALTER TABLE question_vectors ADD COLUMN floor REAL",
+        "CREATE TABLE predictor_stats (source TEXT)",
         *(f"ALTER TABLE job_outputs ADD COLUMN {name} TEXT" for name in ("source", "credit")),
         "PRAGMA user_version = 25",
     ):

@@ -100,7 +100,7 @@ class Life:
             0,
         )
         assert rows.execute("SELECT count(*) FROM history WHERE stale").fetchone() == (0,)
-        for table in ("question_vectors", "verifications", "notices"):
+        for table in ("question_vectors", "verifications", "refresh_candidates", "notices"):
             sql = f"SELECT count(*) FROM {table} WHERE key NOT IN (SELECT key FROM answers)"
             assert (table, *rows.execute(sql).fetchone()) == (table, 0)
 
