@@ -182,10 +182,6 @@ class Extractive(Retriever):
     def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
         """Do nothing: quotes have no prompt."""
 
-    def entails(self, question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool:
-        """Return True: the semantic tier compares the quotes themselves."""
-        return True
-
     def within(self, scope: "Scope") -> "Backend":
         """Return this backend: the scope does not change how it quotes."""
         return self
@@ -269,12 +265,6 @@ class Generative(Retriever, ABC):
 
         if not evidence.fact and not synthesis(question.text):  # which is read in parts, by other prompts
             prefill_prompt(self.load, question, self.narrow(question, evidence), trace, self._options())
-
-    def entails(self, question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool | None:
-        """Ask the model whether the evidence entails an answer; None if the KV cache lacks its prompt."""
-        from engine.ask.semantic import entails
-
-        return entails(self.load, question, self.narrow(question, evidence), answer, trace, self._now, self._most)
 
     def narrow(self, question: "Question", evidence: "Evidence") -> "Evidence":
         """Return the evidence, of which the model is shown the two sources that the reader finds likeliest to answer.
@@ -511,7 +501,7 @@ class ServedModel(Generative):
         """Reach the server."""
         from engine.kv.restore import PromptReader
 
-        return PromptReader(self._served, caches_prefixes=True)
+        return PromptReader(self._served)
 
     def generate(
         self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
@@ -541,14 +531,6 @@ class ServedModel(Generative):
 
     def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
         """Do nothing: no KV cache of the model is kept here."""
-
-    def entails(self, question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool | None:
-        """Ask the server whether the evidence entails an answer; if not, it has the prompt in its own prefix cache."""
-        from engine.models.served import OnlyReasoning
-
-        with suppress(OnlyReasoning):
-            return super().entails(question, evidence, answer, trace)
-        return None
 
 
 def drafts_of(*parts: "Any") -> "list[list[int]]":

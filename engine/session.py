@@ -346,7 +346,7 @@ class Session:
         from engine.ask.semantic import SemanticRules
 
         parts = self.settings.experiment
-        rules = (tau, self.settings.ask.decline_below, parts.guard, parts.verify, parts.check)
+        rules = (tau, self.settings.ask.decline_below, parts.guard, parts.verify)
         return SemanticRules(*rules, lambda: self.span_reader)
 
     @cached_property

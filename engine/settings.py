@@ -169,7 +169,6 @@ class Experiment(Struct, frozen=True):
     semantic: bool = True
     guard: bool = True  # the words of the two questions
     verify: bool = True  # the answer, quoted once more from its evidence
-    check: bool = True  # one word of the model, where one writes
     # Of the hits served, at most this share may be wrong, by what idle runs find; a higher tau is learnt from that.
     max_error: float = 0.02
     refresh_k: int = 5  # an answer is stale when a new chunk is among the 5 nearest (PerCache 4.1.3)

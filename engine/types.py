@@ -566,9 +566,6 @@ class Backend(Protocol):
     def prefill(self, question: "Question", evidence: Evidence, trace: Trace) -> None:
         """Prefill the prompt of an answer without generating it."""
 
-    def entails(self, question: "Question", evidence: Evidence, answer: str, trace: Trace) -> bool | None:
-        """Return whether the evidence entails an answer; None if this backend did not check."""
-
     def question_vectors(self) -> "QuestionVectors | None":
         """Return the vectors of cached questions; None without the embedder that made them."""
 

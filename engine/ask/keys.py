@@ -257,7 +257,7 @@ def by_model(fingerprint: str, most: int, *options: str) -> str:
 
 def by_roles(adapter: str) -> str:
     """Name a role adapter's additions to a model, by its digest: its requests, and the quote writer."""
-    return f"{_ROLES} {version('roles', 'check')} {adapter} {_QUOTE}"
+    return f"{_ROLES} {version('roles')} {adapter} {_QUOTE}"
 
 
 def by_gate(least: float, reader: str) -> str:

@@ -5,14 +5,13 @@ Any doubt is a miss. No number that a model cites is believed: the reader finds 
 also for a model that wrote nothing else, and a quote stands in for what none bears.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -33,9 +32,7 @@ from engine.ask.keys import (
 )
 from engine.ask.question_features import QuestionFeatures, normal_question, question_features
 from engine.ask.updates import settled
-from engine.kv.restore import PromptReader
-from engine.llm.generate import ParsedAnswer, read, segments_of
-from engine.models.types import Ids, LanguageModel
+from engine.llm.generate import ParsedAnswer
 from engine.settings import Settings
 from engine.text.dates import spell_date
 from engine.text.question import Question, synthesis
@@ -43,64 +40,15 @@ from engine.text.relative_dates import resolve, time_constraint
 from engine.text.spans import find
 from engine.text.words import FUNCTION_WORDS, base, content_words, one_root, terms, words
 from engine.types import Answer, Backend, Evidence, Passage, Trace, resting
-from prompts import prompt, word_groups
+from prompts import word_groups
 from store.answers import AnswerBank, PendingVerification, RejectedAnswers, Verifications
 from store.database import Ledger
 from store.history import History, HistoryEntry
-from store.kv_index import path_keys
 from store.types import replace
 
 if TYPE_CHECKING:
     from engine.models.minilm import SpanReader
     from store.search import Near
-
-_LEAST_YES = 0.5  # probability of a yes that confirms another question's answer
-_WORD = 4  # tokens that "yes" may take, with what stands before it
-
-
-def entails(
-    load: Callable[[], PromptReader],
-    question: Question,
-    evidence: Evidence,
-    answer: str,
-    trace: Trace,
-    now: datetime,
-    most: int,
-) -> bool | None:
-    """Return whether the model confirms an answer; None if the prompt before the question is not in the KV cache."""
-    with trace.step("check") as step:
-        reading = load()
-        before, cached = segments_of(reading, question, evidence, now, most).ids[:-1], reading.caches_prefixes
-        if reading.kept is not None:
-            index, root = reading.kept.store.index, reading.kept.root
-            cached = all(index.find(path_keys(root, path)[-1]) for path in reading.paths(before))
-        if not cached:
-            step.note = "KV cache missing"
-            return None
-        found = read(reading, before, Trace())
-        verdict, step.note = _verdict(reading.model, found.cache, sum(map(len, before)), question, answer)
-    return verdict
-
-
-def _verdict(model: LanguageModel, cache: Any, start: int, question: Question, answer: str) -> tuple[bool | None, str]:
-    """Ask whether the prompt in a cache supports an answer; returns the verdict, and a note of it.
-
-    A model with a role adapter says yes to many answers of lookalike questions, which `why_unlike` has to refuse.
-    """
-    ids = check_ids(model, question.text, answer)
-    if model.has_roles:
-        yes = model.preference(cache, start, ids, ("yes", "no"))
-        if yes is None:
-            return None, "cannot say"
-        return yes >= _LEAST_YES, f"yes {yes:.2f}"
-    said = re.match(r"\s*yes\b", "".join(model.decode(cache, ids, _WORD)), re.IGNORECASE)  # "yesterday" is no yes
-    return said is not None, "yes" if said else "no"
-
-
-def check_ids(model: LanguageModel, question: str, answer: str) -> Ids:
-    """Return the last segment that asks whether the chunks support an answer."""
-    said = prompt("check").format(question=" ".join(question.split()), answer=" ".join(answer.split()))
-    return (*model.tokens(said), *model.frame.closing)
 
 
 def reject_answer(
@@ -144,7 +92,6 @@ class SemanticRules(Struct, frozen=True):
     least: float
     guard: bool = True
     verify: bool = True
-    check: bool = True
     reader: "Callable[[], SpanReader | None]" = lambda: None
 
 
@@ -201,7 +148,6 @@ class SemanticLookup:
         rules, cached = self._rules, answer_of(near.answer)
         alike = asks_in_same_words(asked.question, kept) and wanted(asked.question) == wanted(kept)
         quotes = rules.verify and not (rules.guard and alike)
-        asks = rules.check and cached.writer == "model"  # a quote is checked by quoting alone
         fresh, evidence = near, None
         if near.answer.generation != ask.generation:
             wording = wording_of(self._ledger, near.answer.question)
@@ -209,19 +155,15 @@ class SemanticLookup:
             evidence = again.evidence
             if again.read == near.answer.evidence:  # its sources may have moved
                 fresh = replace(near, answer=relocate(near.answer, evidence))
-        elif quotes or asks:
+        elif quotes:
             evidence = settled(kept, self._backend.reread(near.answer.evidence, cached.scores))
         if evidence and fingerprint(evidence, ask.key.writer) != near.answer.evidence:
             return "its evidence has changed"
-        if not evidence or not (quotes or asks):
-            return fresh
-        if quotes:
+        if evidence and quotes:
             found = gather_context(self._backend, replace(ask, trace=Trace()), asked).evidence
             quoted = cached.text if cached.writer == "quote" else None
             if why := why_unlike(asked.question, kept, found, evidence, quoted, rules.least, rules.reader()):
                 return why
-        if asks and not self._backend.entails(asked.question, evidence, cached.text or "", ask.trace):
-            return "the model rejects it"
         return fresh
 
 

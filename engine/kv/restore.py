@@ -183,14 +183,12 @@ def _joined(units: Sequence[Unit]) -> Unit:
 class PromptReader:
     """A model with its KV store (None: store nothing). With `ropes`, prompts are prefilled in blocks.
 
-    Of each block the first `links` tokens are computed in their place. One that `caches_prefixes` itself needs no store
-    to read the beginning of a prompt again.
+    Of each block the first `links` tokens are computed in their place.
     """
 
     model: LanguageModel
     kept: KvBinding | None = None
     ropes: Ropes | None = None
-    caches_prefixes: bool = False
     links: int = LINKS
 
     def paths(self, segments: Sequence[Ids]) -> list[tuple[Ids, ...]]:

@@ -8,11 +8,10 @@ import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from itertools import pairwise, takewhile
-from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -187,20 +186,6 @@ class Mlx:
         """Return a reader of files, one per segment, of the last only `shared` tokens; UnreadableCache."""
         in_place = not self.bits and device() != "cuda"  # as they are, and only tested with host memory
         return RangeReader(paths, shared, read_at, in_place=in_place)
-
-    def preference(self, cache: Cache, start: int, ids: Sequence[int], texts: tuple[str, str]) -> float | None:
-        """Return the probability of the first of two texts against the second, after a last segment at `start`.
-
-        An activated adapter of the user's has learnt answers, not judging them: the model's role adapter does.
-        """
-        if not kv_cache.is_sliceable(cache):
-            return None
-        judge = replace(self, wears=None) if self.wears and self.wears.activated else self
-        kv_cache.trim(cache, kv_cache.length(cache) - start)
-        logits = judge.logits(cache, ids)
-        kv_cache.trim(cache, kv_cache.length(cache) - start)
-        one, other = (float(logits[self.tokens(text)[0]]) for text in texts)
-        return 1 / (1 + exp(min(other - one, 700.0)))  # the largest exponent of a float, nearly
 
     def logits(self, cache: Cache, ids: Sequence[int]) -> NDArray[np.float32]:
         """Prefill the last segment and return the logits of the next token: (vocabulary,)."""

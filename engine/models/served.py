@@ -466,10 +466,6 @@ def reach(
     return ServerModel(named, context, settings.context, digest)
 
 
-class OnlyReasoning(PkbError):
-    """The model reasoned until the limit of tokens and said nothing."""
-
-
 @dataclass(slots=True)
 class ServerModel:
     """A language model that a server runs, in the shape of one in memory; mutable.
@@ -520,7 +516,7 @@ class ServerModel:
     def decode(self, cache: list[str], ids: Sequence[int], most: int, drafts: Drafter | None = None) -> Iterator[str]:
         """Have the server complete the prompt and yield the text as it comes; drafts are not used.
 
-        PkbError if it does not, or ends in the middle; OnlyReasoning where nothing but reasoning comes.
+        PkbError if it does not, or ends in the middle, or nothing but reasoning comes.
         """
         self.last, endpoint, is_said = Completion(), self.client.endpoint, False
         system, *rest = [*cache, _text_of(ids)]
@@ -536,13 +532,10 @@ class ServerModel:
         if not self.last.is_done:
             raise PkbError(f"the model server at {endpoint.place} broke off", "see its log, then ask again")
         if self.last.has_reasoned and not is_said:
-            raise OnlyReasoning(
+            raise PkbError(
                 f"{endpoint.name} only reasoned in the {most} tokens that it may write",
                 f"pkb config set model.max_tokens {8 * most}",
             )
-
-    def preference(self, cache: list[str], start: int, ids: Sequence[int], texts: tuple[str, str]) -> None:
-        """Return None: servers report no comparable probabilities."""
 
     def _stream(self, system: str, user: str, most: int) -> Generator[bytes, None, None]:
         """Send the prompt; where the server refuses fields that not all servers know, send it once more without."""

@@ -145,12 +145,6 @@ class LanguageModel(Protocol):
         `drafts` may propose tokens for the model to verify, which saves steps and, but for rounding, changes nothing.
         """
 
-    def preference(self, cache: Any, start: int, ids: Sequence[int], texts: tuple[str, str]) -> float | None:
-        """Return the probability of the first of two texts against the second, after a last segment at `start`.
-
-        What the cache holds behind that is removed; None if it cannot be. Texts are compared by their first tokens.
-        """
-
 
 TORN = "\ufffd"  # what an incomplete character decodes to
 

@@ -11,8 +11,12 @@ from typing import Literal
 from engine.llm.prompt import question_segment
 from prompts import prompt
 
-# The adapter that comes with pkb was trained on it, too; pkb makes no abstracts.
+# The adapter that comes with pkb was trained on these, too; pkb makes no abstracts, and has no answer checked so.
 ABSTRACT = "Summarize the messages above in one or two sentences, at most fifty words:"
+CHECK = (
+    "Question: {question}\nAnswer given: {answer}\n"
+    "Do the messages above support this answer to the question? Reply yes or no:"
+)
 Role = Literal["answer", "check", "condense", "predict", "abstract"]
 NOT_FOUND = "not found"
 
@@ -48,7 +52,7 @@ def answer(question: str, today: datetime, said: str, numbers: Sequence[int]) ->
 
 def check(question: str, said: str, *, holds: bool) -> Task:
     """Ask whether the context bears an answer."""
-    return Task("check", prompt("check").format(question=question, answer=said), "yes" if holds else "no")
+    return Task("check", CHECK.format(question=question, answer=said), "yes" if holds else "no")
 
 
 def predict(questions: Sequence[str]) -> Task:

@@ -1,9 +1,7 @@
 """Teacher-forced answers: random weights of a real shape read the real prompt and write the data set's answer.
 
 Times, tiers, tokens and FLOPs are real, and no words are invented: an answer is the gold one in the form that the
-prompt asks for, "not found" where there is none, and for a predicted question what the quote writer says. The model's
-yes-or-no check of a paraphrase would be noise: it is computed and always yes, so whatever the other checks let through
-is a hit, and counts as false where it is.
+prompt asks for, "not found" where there is none, and for a predicted question what the quote writer says.
 """
 
 from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
 
 NOT_FOUND = "not found"  # as in the answer prompt
 NO_STOP = -1  # for a model without stop tokens: no token
-YES = "yes"  # as in the prompt of the check
 VOCABULARY = 16_384  # tokens at most, so that a word takes as many as with a real model
 
 
@@ -141,13 +138,6 @@ class ForcedBackend(Wrapped):
 
     def _gold(self, question: Question, evidence: Evidence) -> str:
         return gold_of(question, evidence, self._golds, self._session.settings.ask.decline_below)
-
-    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool | None:
-        self._script.text = YES
-        try:
-            return super().entails(question, evidence, answer, trace)
-        finally:
-            self._script.text = None
 
 
 def gold_of(question: Question, evidence: Evidence, golds: Mapping[str, str], least: float) -> str:

@@ -59,9 +59,9 @@ TIMED, ROUNDS = 100, 3  # pairs of each user that are timed, evenly spaced, and 
 RULES = {
     "pkb": SemanticRules(TAU, LEAST, reader=lambda: READER),
     "pkb, tau 0.70": SemanticRules(0.7, LEAST, reader=lambda: READER),
-    "pkb, guard alone": SemanticRules(TAU, LEAST, verify=False, check=False),
-    "cosine 0.85": SemanticRules(0.85, LEAST, guard=False, verify=False, check=False),
-    "cosine 0.95": SemanticRules(0.95, LEAST, guard=False, verify=False, check=False),
+    "pkb, guard alone": SemanticRules(TAU, LEAST, verify=False),
+    "cosine 0.85": SemanticRules(0.85, LEAST, guard=False, verify=False),
+    "cosine 0.95": SemanticRules(0.95, LEAST, guard=False, verify=False),
 }
 # GPTCache's threshold is of 4 less the squared distance of unit vectors, as a share of 4; 0.8 is its default.
 THRESHOLDS = {"GPTCache": 0.8, "GPTCache, cosine 0.85": 1 - (2 - 2 * TAU) / 4}
@@ -201,9 +201,6 @@ class _Embedded(Unable):
 
     def retrieve(self, question: Question, vector: Vectors | None, options: AskOptions, trace: Trace) -> Evidence:
         return retrieved(self._index, question, vector)
-
-    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool | None:
-        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ COSINE_ALONE: dict[str, Any] = NO_DRAFTS | {
     "bank.tau": TAU,
     "experiment.guard": False,
     "experiment.verify": False,
-    "experiment.check": False,
 }
 NO_KV: dict[str, Any] = {"kv.reuse": "off"}
 TREE: dict[str, Any] = {"kv.reuse": "prefix", "experiment.score": "value"}

@@ -18,7 +18,6 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
-from engine.ask.semantic import check_ids
 from engine.kv.restore import PromptReader
 from engine.llm.generate import read
 from engine.llm.prompt import question_segment, system_ids
@@ -89,8 +88,7 @@ def last_segments(model: Mlx) -> dict[str, Ids]:
         ANSWER: question_segment(QUESTION, NOW),
         "predict": prompt("predict_chunks").format(count=3),
     }
-    found: dict[str, Ids] = {role: (*model.tokens(text), *model.frame.closing) for role, text in requests.items()}
-    return found | {"check": check_ids(model, QUESTION, "on Friday at seven")}
+    return {role: (*model.tokens(text), *model.frame.closing) for role, text in requests.items()}
 
 
 def first_token(model: Mlx, folder: Path, before: Sequence[Ids], last: Ids) -> tuple[Spent, int]:

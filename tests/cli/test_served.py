@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Pkb
-from tests.cli.paraphrase_home import LIKE, QUESTION, bank, note, shared
+from tests.cli.paraphrase_home import bank, shared
 from tests.cli.test_ask_model import PICNIC
 from tests.demo import NANO
 from tests.effort import slow_only
@@ -207,24 +207,6 @@ def test_idle_runs_predict_with_the_server(words: Pkb, server: ChatServer) -> No
     states = {unit["job"]: unit["state"] for unit in units}
     assert (states["predict"], "prefetch" in states) == ("done", False)
     assert "predicted by history/model" in {unit["why"] for unit in units}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("verdict", ["Yes", "No"])
-def test_the_server_is_asked_whether_another_questions_answer_stands(
-    bank: Pkb, server: ChatServer, verdict: str
-) -> None:
-    def write(user: str) -> Told:
-        return streamed(verdict if "Reply yes or no" in user else "The tandem of the harbour museum is green. [1]")
-
-    server.write = write
-    bank("model", "use", server.name)
-    bank("ask", QUESTION)
-    row = bank("ask", LIKE, "--json", "--explain").row
-    assert row["tier"] == ("semantic" if verdict == "Yes" else "full")
-    assert note(row, "check") == verdict.lower()
-    checked = next(body for body in server.completions() if "Reply yes or no" in body["messages"][1]["content"])
-    assert checked["max_tokens"] < 10
 
 
 def answers(home: Pkb, *words: str) -> list[dict[str, Any]]:

@@ -36,9 +36,6 @@ class Wrapped:
     def prefill(self, question: Question, evidence: Evidence, trace: Trace) -> None:
         self.backend.prefill(question, evidence, trace)
 
-    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool | None:
-        return self.backend.entails(question, evidence, answer, trace)
-
     def question_vectors(self) -> QuestionVectors | None:
         return self.backend.question_vectors()
 
@@ -67,9 +64,6 @@ class Unable:
         raise AssertionError("no question reaches this backend")
 
     def prefill(self, question: Question, evidence: Evidence, trace: Trace) -> None:
-        raise AssertionError("no question reaches this backend")
-
-    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool | None:
         raise AssertionError("no question reaches this backend")
 
     def question_vectors(self) -> QuestionVectors | None:

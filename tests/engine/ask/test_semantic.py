@@ -1,34 +1,23 @@
-"""The semantic tier without commands: entailment by the model, time-sensitive questions, and each check."""
+"""The semantic tier without commands: time-sensitive questions, and each check."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ask.keys import begin, fingerprint, gather_context
-from engine.ask.semantic import SemanticRules, entails
-from engine.kv.costs import MeasuredCosts
-from engine.kv.restore import KvBinding as KeptTensors
-from engine.kv.restore import PromptReader
-from engine.llm.generate import GenerateOptions, generate
-from engine.models.kv_read import RangeReader, ReadAt, UnreadableCache
+from engine.ask.semantic import SemanticRules
 from engine.session import Session
 from engine.text.question import Question, understand
 from engine.text.time_sensitive import time_sensitivity
 from engine.types import AskOptions, AskResult, Evidence, Source, Trace
-from store.kv_files import Tensor
 from store.types import Chunk, Vectors, replace
 from tests.engine.ask.backend import Wrapped
 from tests.engine.ask.passages import passage
 from tests.engine.ask.small_home import RULES, SmallHome, apart, ask, asker, ingest
-from tests.engine.llm.scripted_model import ScriptedModel
-from tests.store.kv_kit import ROOT, Kept, tensors
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 QUESTION, LIKE = understand("When is rehearsal?", NOW), understand("When's rehearsal?", NOW)
@@ -36,99 +25,6 @@ SOURCE = Source("/a", None, "a", NOW.isoformat(), (1, 1), 1.0, "")
 READ = passage((Chunk("a0", "a", 0, "From: Ann", "Rehearsal is on Friday.", 1, 1),), "Ann", (), NOW, 1.0, (SOURCE,))
 EVIDENCE = Evidence((READ,), ("a0",), 1.0)
 MOST = 50
-
-
-@dataclass
-class RestorableModel(ScriptedModel):
-    """A scripted model whose cache can be stored and restored."""
-
-    restored: int = 0
-    sub_step: int = 64
-    reads_ranges: bool = False
-
-    def ranges(self, paths: Sequence[Path], shared: int | None, read_at: ReadAt) -> RangeReader:
-        """Have no ranges to read."""
-        raise UnreadableCache(str(shared))
-
-    def cut(self, cache: list[list[int]], start: int, stop: int, captured: object = None) -> list[Tensor]:
-        """Return tensors of no meaning."""
-        return tensors(64, tuple(range(start, stop)))
-
-    def restore(self, paths: Sequence[Path], shared: int | None = None) -> list[list[int]]:
-        """Take what the files hold as prefilled."""
-        self.restored += len(paths)
-        return self.begin()
-
-
-@pytest.fixture
-def kept(tmp_path: Path) -> Iterator[Kept]:
-    with closing(Kept(tmp_path)) as made:
-        yield made
-
-
-def says(model: ScriptedModel, reading: PromptReader) -> tuple[bool | None, str]:
-    """Have the model check entailment; return its result and the note."""
-    trace = Trace()
-    found = entails(lambda: reading, LIKE, EVIDENCE, "Friday", trace, NOW, MOST)
-    return found, next(step.note for step in trace.steps if step.name == "check")
-
-
-def having_read(model: Any, kept: Kept) -> PromptReader:
-    """Have a model answer the first question and store its KV cache."""
-    reading = PromptReader(model, KeptTensors(kept.store, ROOT, model, MeasuredCosts(kept.ledger, "root")))
-    generate(lambda: reading, QUESTION, EVIDENCE, Trace(), GenerateOptions("scripted", NOW, MOST)).keep()
-    return reading
-
-
-@pytest.mark.parametrize("word", ["yes", " Yes", "YES.", "yes, it does", "\nYes"])
-def test_yes_confirms_entailment(kept: Kept, word: str) -> None:
-    model = RestorableModel([" Friday"])
-    reading = having_read(model, kept)
-    model.pieces = [word]
-    assert says(model, reading) == (True, "yes")
-
-
-@pytest.mark.parametrize(
-    "word", ["no", "", "No, yes", "not yes", "yesterday", "yess", "ye", "y", "ja", "maybe", "¿yes"]
-)
-def test_any_other_word_does_not_confirm_entailment(kept: Kept, word: str) -> None:
-    model = RestorableModel([" Friday"])
-    reading = having_read(model, kept)
-    model.pieces = [word]
-    assert says(model, reading) == (False, "no")
-
-
-@pytest.mark.parametrize(("yes", "confirms"), [(0.97, True), (0.5, True), (0.49, False), (0.0, False), (None, None)])
-def test_with_a_role_adapter_the_probability_of_yes_decides(
-    kept: Kept, yes: float | None, confirms: bool | None
-) -> None:
-    model = RestorableModel([" Friday"], has_roles=True)
-    reading = having_read(model, kept)
-    model.yes = yes
-    expected = (None, "cannot say") if yes is None else (confirms, f"yes {yes:.2f}")
-    assert says(model, reading) == expected
-
-
-def test_the_entailment_check_prefills_one_segment(kept: Kept) -> None:
-    model = RestorableModel([" Friday"])
-    reading = having_read(model, kept)
-    model.restored, model.pieces = 0, ["yes"]
-    says(model, reading)
-    (last,) = model.text()
-    assert (model.restored, "When's rehearsal?" in last, "Friday" in last) == (2, True, True)
-
-
-def test_a_model_that_would_have_to_prefill_more_is_not_asked(kept: Kept) -> None:
-    model: Any = RestorableModel(["yes"])
-    reading = PromptReader(model, KeptTensors(kept.store, ROOT, model, MeasuredCosts(kept.ledger, "root")))
-    assert says(model, reading) == (None, "KV cache missing")
-    assert model.heard == []
-
-
-def test_a_model_without_a_kv_cache_is_not_asked() -> None:
-    model = ScriptedModel(["yes"])
-    assert says(model, PromptReader(model)) == (None, "KV cache missing")
-    assert model.heard == []
 
 
 _DAYS = ["Monday", "Sunday", "week", "month", "year", "weekend", "3 days", "two weeks"]
@@ -174,7 +70,7 @@ TANDEM, LIKE_TANDEM = "Which colour has the tandem of the museum?", "Which colou
 CANOE = "Which colour has the canoe of the museum?"
 
 
-NONE = replace(RULES, guard=False, verify=False, check=False)
+NONE = replace(RULES, guard=False, verify=False)
 
 
 @pytest.mark.parametrize(

@@ -91,9 +91,6 @@ class _SmallBackend(Unable):
     def prefill(self, question: Question, evidence: Evidence, trace: Trace) -> None:
         self._home.read.append(question.text)
 
-    def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool | None:
-        return True
-
     def _passage(self, name: str) -> Passage:
         source = Source(f"{self._home.folder}/{name}", None, f"about {name}", None, (1, 1), 1.0, "")
         return passage((Chunk(name, name, 0, "", self._home.texts[name], 1, 1),), "", (), None, 1.0, (source,))

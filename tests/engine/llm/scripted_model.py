@@ -18,7 +18,6 @@ class ScriptedModel:
     vocabulary: list[str] = field(default_factory=list)
     has_roles: bool = False
     sub_step: int = 1
-    yes: float | None = None  # its verdict
 
     def tokens(self, text: str) -> list[int]:
         """Return one token a word."""
@@ -42,12 +41,6 @@ class ScriptedModel:
         """Record the last segment and output the pieces."""
         cache.append(list(ids))
         yield from self.pieces[:most]
-
-    def preference(
-        self, cache: list[list[int]], start: int, ids: Sequence[int], texts: tuple[str, str]
-    ) -> float | None:
-        """Return the scripted verdict."""
-        return self.yes
 
     def text(self) -> list[str]:
         """Return the recorded segments in words; token ids of the frame in parentheses."""

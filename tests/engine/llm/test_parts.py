@@ -35,7 +35,7 @@ from tests.engine.models.shapes import KINDS, add_adapter, make
 
 REQUESTS = {
     "answer": "Question: When is the rehearsal?\nAnswer:",
-    "check": prompt("check").format(question="When is the rehearsal?", answer="on Friday"),
+    "condense": prompt("condense"),
     "predict": prompt("predict_chunks").format(count=3),
 }
 CHUNKS = [

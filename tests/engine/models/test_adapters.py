@@ -151,17 +151,6 @@ def test_an_activated_one_leaves_the_tensors_of_the_context_alone(folder: Path, 
         assert (wearing.has_roles, wearing.kv_adapter) == (roles, "")
 
 
-def test_an_activated_one_answers_and_the_role_adapter_judges(folder: Path, tmp_path: Path) -> None:
-    own = make_adapter(folder, tmp_path / "own", activated=True)
-    model = opened(folder, tmp_path, roles=True)
-    found = list[float | None]()
-    for one in (model, replace(model, wears=own)):
-        cache = one.begin()
-        one.prefill(cache, TOKENS)
-        found.append(one.preference(cache, len(TOKENS), LAST, ("yes", "no")))
-    assert found[0] == found[1] is not None
-
-
 def test_what_tensors_depend_on_is_named(folder: Path, mail: Adapter, tmp_path: Path) -> None:
     assert opened(folder, tmp_path, wears=mail).kv_adapter == mail.digest
     assert opened(folder, tmp_path).kv_adapter == ""
