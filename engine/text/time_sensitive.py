@@ -165,19 +165,7 @@ Aspect = Literal[
 ]
 ASPECTS: tuple[Aspect, ...] = get_args(Aspect)
 
-# The standard wording of each aspect. It is the cache key, so all wordings share one answer, and what a model is asked.
-WORDINGS: dict[Aspect, str] = {
-    "people": "Who was there?",
-    "sender": "Who sent it?",
-    "recipients": "Who received it?",
-    "subject": "What is the subject?",
-    "date": "When was it?",
-    "summary": "Summarize the whole document?",
-    "minutes": "What came out of it?",
-    "decisions": "What was decided?",
-    "tasks": "Who does what by when?",
-    "open": "What are the open questions?",
-}
+WORDINGS = word_patterns("wordings")  # the standard wording of each
 _LIST = "whole_document"
 _OPENING = 2  # words of a polite opening at a time
 
