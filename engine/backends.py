@@ -384,11 +384,12 @@ class LocalModel(Generative):
         """Open the KV store on this machine's arithmetic; KV of another model or arithmetic is never reused."""
         from engine.kv.costs import MeasuredCosts
         from engine.kv.restore import KvBinding, PromptReader
+        from engine.models import kv_cache
         from engine.models.load import movable
         from store.kv_files import root_of
         from store.remote import open_remote
 
-        opened, settings, form = self._opened, self._opened.settings, model.form
+        opened, settings, form = self._opened, self._opened.settings, kv_cache.form(model.begin(), model.bits)
         ropes = movable(model) if settings.kv.reuse == "blocks" else None
         if not (self._keeps and form.name):
             return PromptReader(model, None, ropes)

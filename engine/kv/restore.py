@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.kv.costs import Costs, Loader, MeasuredCosts, Planner, Unit, Way, auto, computing_s, loading_s, overlap_s
-from engine.models.kv_cache import Ropes, append, join
+from engine.models.kv_cache import Ropes, append, cut, join
 from engine.models.kv_read import ReadAt, UnreadableCache
 from engine.models.types import Ids, LanguageModel
 from engine.settings import LINKS
@@ -220,7 +220,7 @@ def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bo
     kept.costs.save()
     nodes, at, count = list(read.nodes), sum(map(len, segments[: len(read.nodes)])), 0
     for ids, seconds, captured in zip(segments[len(nodes) :], read.seconds, read.captured, strict=True):
-        tensors = kept.model.cut(read.cache, at, at + len(ids), captured)
+        tensors = cut(read.cache, at, at + len(ids), captured)
         node = kept.store.keep(kept.root, nodes[-1] if nodes else None, ids, seconds, tensors, evict=evict)
         if node is None:
             break  # a child needs its parent

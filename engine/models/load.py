@@ -222,13 +222,13 @@ class Trial:
 
     def restore_s(self, tokens: int) -> float:
         """Return the seconds of restoring tokens from a file in memory; 0 for a model whose KV cannot be stored."""
-        if not self.model.form.name:
+        if not kv_cache.form(self.model.begin()).name:
             return 0.0
         cache = self.model.begin()
         captured = self.model.prefill(cache, _ids(tokens))
         with TemporaryDirectory(dir=self.folder) as folder:
             path = Path(folder, f"trial{SUFFIX}")
-            write(path, Header(b"", b"", b"", b"", ()), self.model.cut(cache, 0, tokens, captured))
+            write(path, Header(b"", b"", b"", b"", ()), kv_cache.cut(cache, 0, tokens, captured))
             return _best_s(lambda: self.model.restore([path]))
 
 

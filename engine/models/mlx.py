@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from engine.models import kv_cache, runtime
 from engine.models.adapters import Adapter, AttachedAdapter, wear
-from engine.models.kv_cache import Cache, CacheForm, Captured
+from engine.models.kv_cache import Cache, Captured
 from engine.models.kv_read import RangeReader, ReadAt
 from engine.models.runtime import Device, device
 from engine.models.types import Drafter, Frame, Tokens, spelled
-from store.kv_files import Tensor, borders
+from store.kv_files import borders
 
 Step = Callable[[Any], Any]  # ids (rows,) -> the likeliest next id after each (rows,), evaluated asynchronously
 
@@ -157,15 +157,6 @@ class Mlx:
         most = min(most, self.context - kv_cache.length(cache))
         with closing(decode_ids(first, step, partial(kv_cache.trim, cache), most, drafts)) as generated:
             yield from spelled(self.vocabulary, takewhile(lambda id: id not in self.stops, generated))
-
-    @property
-    def form(self) -> CacheForm:
-        """Return how its KV cache can be stored."""
-        return kv_cache.form(self.begin(), self.bits)
-
-    def cut(self, cache: Cache, start: int, stop: int, captured: Captured | None = None) -> list[Tensor]:
-        """Copy the tensors of a segment to store: keys and values, (1, heads, tokens, width), and captured arrays."""
-        return kv_cache.cut(cache, start, stop, captured)
 
     def restore(self, paths: Sequence[Path], shared: int | None = None) -> Cache:
         """Return a cache restored from files, one per segment, of the last only `shared` tokens; UnreadableCache."""

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.models import kv_cache
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.runtime import load_blas
@@ -125,7 +126,7 @@ def kept(model: Mlx, ids: Sequence[int]) -> Iterator[NDArray[np.float32]]:
     for start in range(0, len(ids), SEGMENT):
         model.prefill(cache, ids[start : start + SEGMENT])
         stop = min(len(ids), start + SEGMENT)
-        tensors = model.cut(cache, start, stop)
+        tensors = kv_cache.cut(cache, start, stop)
         yield np.stack([np.frombuffer(one.buffer, np.float32).reshape(one.shape[1:]) for one in tensors])
 
 

@@ -207,7 +207,7 @@ def stored(model: Mlx, folder: Path) -> dict[tuple[int, int], list[Path]]:
         for start, stop in pairwise(ends):
             path, ids = folder / f"{files}.{start}.safetensors", tuple(range(start, stop))
             key = child_key(b"0" * 32, ids)
-            write(path, Header(b"0" * 32, key, b"0" * 32, key, ids), model.cut(cache, start, stop))
+            write(path, Header(b"0" * 32, key, b"0" * 32, key, ids), kv_cache.cut(cache, start, stop))
             found[files, tokens].append(path)
     return found
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from engine.ask.extract import write
 from engine.ask.semantic import why_different, why_unlike
+from engine.models import kv_cache
 from engine.text.question import understand
 from engine.types import AskOptions, Trace
 from store.answers import AnswerBank, CachedAnswer
@@ -178,7 +179,7 @@ def of_model(cached: CachedPrompt) -> Iterator[Timed]:
 
     def keep(number: int) -> Work:
         new, cache = root_of({"round": str(number)}), model.restore(paths[:3])
-        return lambda: store.keep(new, None, context[2], 1.0, model.cut(cache, behind, behind + len(context[2])))
+        return lambda: store.keep(new, None, context[2], 1.0, kv_cache.cut(cache, behind, behind + len(context[2])))
 
     matched = f"{len(context)} segments, all there"
     yield Timed("match a prompt in the KV tree", lambda _: lambda: store.match(cached.root, context), matched)

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.models.kv_cache import append
+from engine.models.kv_cache import append, cut
 from engine.models.mlx import Mlx
 from store.kv_files import WIDTHS, Tensor
 from store.peers import PeerBook, PeerSource, parse_address
@@ -126,7 +126,7 @@ def by_link(model: Mlx, ids: list[int], folder: Path, rounds: int) -> None:
     for one in segments:
         model.prefill(cache, one)
     print(f"computing {_TOKENS} tokens: {time.perf_counter() - begun:.2f} s")
-    tensors = [model.cut(cache, at, at + 128) for at in range(0, _TOKENS, 128)]
+    tensors = [cut(cache, at, at + 128) for at in range(0, _TOKENS, 128)]
     wanted = _next(model, cache, ids[_TOKENS:])
     for dtype in ("F32", "BF16"):
         desktop, laptop = folder / dtype / "desktop", folder / dtype / "laptop"

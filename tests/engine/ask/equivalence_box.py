@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from engine.kv.costs import MeasuredCosts
 from engine.kv.restore import KvBinding, Prefilled, PromptReader, keep, prefill
+from engine.models import kv_cache
 from engine.models.mlx import Mlx
 from engine.types import Trace
 from store.database import Ledger, open_ledger
@@ -40,6 +41,7 @@ class Box:
 
     def open(self) -> None:
         """Open it, as a new process would."""
+        form = kv_cache.form(self.model.begin(), self.model.bits).name
         self.ledger: Ledger = open_ledger(self.folder / "ledger.db", create=True)
         self.store = KvStore(
             self.ledger,
@@ -47,7 +49,7 @@ class Box:
             budget=self.budget,
             daily=PLENTY,
             score=scores(HALF_LIFE_S)["lfu"],
-            sub_step=self.model.sub_step if self.model.form.name == "tokens" else sys.maxsize,
+            sub_step=self.model.sub_step if form == "tokens" else sys.maxsize,
             now=lambda: 1e6,
         )
         self.store.collect()

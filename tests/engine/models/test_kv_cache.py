@@ -109,7 +109,7 @@ def test_a_running_state_takes_as_much_room_behind_any_segment(tmp_path: Path, s
     model = load(make(tmp_path / "mamba", OTHERS["mamba"]), name="mamba", cache=scratch, memory_share=0.9)
     cache = model.begin()
     sizes = [
-        sum(memoryview(one.buffer).nbytes for one in model.cut(cache, 0, length, model.prefill(cache, [5] * length)))
+        sum(memoryview(one.buffer).nbytes for one in kv_cache.cut(cache, 0, length, model.prefill(cache, [5] * length)))
         for length in (10, 100, 300)
     ]
     assert len(set(sizes)) == 1
