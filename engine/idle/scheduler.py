@@ -189,7 +189,7 @@ def _output_of(sources: Sources, *words: str) -> str:
 
 @contextmanager
 def stopping(models: "ResidentModel", is_over: Callable[[], bool]) -> Iterator[None]:
-    """Raise OutOfTime, in this context, at the model's next step after the idle run `is_over`.
+    """Raise OutOfTime, in this context, at the model's next step after the idle run `is_over`; Locked for a question.
 
     A question that is answered between two steps is not part of the run, and is answered to its end.
     """
@@ -205,6 +205,7 @@ def stopping(models: "ResidentModel", is_over: Callable[[], bool]) -> Iterator[N
             usual()
         finally:
             answering = False
+        models.yield_to_questions()
         if is_over():
             raise OutOfTime
 

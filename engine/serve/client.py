@@ -189,9 +189,4 @@ def work(
                     on_progress(*unpack(tuple[str, int, int | None], frame.get("progress")))
         except (ConnectionLost, Broken):
             pass  # finished jobs are recorded; the current one starts again
-    models = opened.models
-    usual, models.yield_point = models.yield_point, models.yield_to_questions
-    try:
-        return here()
-    finally:
-        models.yield_point = usual  # keeps no reference to the models, which can then be freed
+    return here()
