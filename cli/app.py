@@ -1,5 +1,6 @@
 """The `pkb` command: its subcommands, and how every failure ends in one line and the right exit code."""
 
+import gc
 import io
 import os
 import signal
@@ -156,6 +157,7 @@ def main() -> None:
     # Dataclasses run `exec` on import. Python remembers an interrupt that comes during one until the next `exec`: with
     # `-m`, it would exit by SIGINT instead of with this code.
     exec("")
+    gc.freeze()  # or Python looks for garbage once more: a sixth of what a warm search takes
     sys.exit(code)
 
 
