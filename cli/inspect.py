@@ -300,7 +300,10 @@ def _cut(text: str, width: int) -> str:
 
 
 def people(
-    name: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="A name, or an address.")] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="A name, or an address.", autocompletion=output.completes("person")),
+    ] = None,
     number: Annotated[int, typer.Option("-n", metavar="N", min=1, help="How many people to show.")] = 20,
     collection: output.Collection = None,
     as_json: output.Json = False,
@@ -373,7 +376,10 @@ _Output = Annotated[Path | None, typer.Option("--output", metavar="FILE", help="
 @filtered()
 def meeting(
     name: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Title, speaker, day; else the last.")
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME", help="Title, speaker, day; else the last.", autocompletion=output.completes("title")
+        ),
     ] = None,
     before: Annotated[bool, typer.Option("--before", help="Show what is still open of it and what changed.")] = False,
     file: _Output = None,

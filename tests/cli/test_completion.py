@@ -75,7 +75,9 @@ def test_bash_completes_commands_options_and_choices(
     [
         (("pkb", "ask", "--from", "gus"), ["gus.tindall@example.com"]),
         (("pkb", "list", "--in", "t"), ["transcripts"]),
+        (("pkb", "people", "gus"), ["gus.tindall@example.com"]),
         (("pkb", "ask", "--doc", "wor"), ["workshop\\ meeting"]),
+        (("pkb", "meeting", "wor"), ["workshop\\ meeting"]),
         (("pkb", "config", "get", "ask."), ["ask.k", "ask.decline_below"]),
         (("pkb", "model", "use", "qu"), ["quote"]),
         (("pkb", "ask", "--model", "qu"), ["quote"]),
