@@ -281,9 +281,9 @@ def _where(source: Source) -> str:
     path = from_home(line(source.path))
     if source.place:
         return f"{path}: {line(source.place)}"
-    # Elsewhere the numbers are those of the decoded text, which only `pkb show` prints.
-    at = f" at {line(source.at)}" if source.at else ""
-    return f"{path}:{first}-{last}{at}" if source.own_lines else f"{path}, lines {first}-{last} of pkb show"
+    # Elsewhere the numbers are those of the decoded text, as `pkb show` prints it.
+    at, decoded = f" at {line(source.at)}" if source.at else "", "message" if source.sender else "text"
+    return f"{path}:{first}-{last}{at}" if source.own_lines else f"{path}, lines {first}-{last} of the {decoded}"
 
 
 def from_home(path: str) -> str:

@@ -181,7 +181,7 @@ def thread(opened: Session, title: str, people: Sequence[str]) -> "list[dict[str
     return [row for row in rows if keys(people) & keys([row["sender"], *row["recipients"]])]
 
 
-_LINES = re.compile(r"(?::|, lines )\d+-\d+(?: of pkb show)?\Z")  # behind the file of a source
+_LINES = re.compile(r"(?::|, lines )\d+-\d+(?: of the (?:message|text))?\Z")  # behind the file of a source
 
 
 def source_number(typed: str) -> int | None:

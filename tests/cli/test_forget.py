@@ -57,7 +57,7 @@ def test_a_source_is_forgotten_as_it_is_printed_unless_its_file_holds_more(pkb: 
     place = next(text.strip() for text in pkb("ask", KEY).out.splitlines() if MEETING in text and ".vtt:" in text)
     assert MEETING in pkb("forget", place, "--dry-run").out
     assert pkb("show", place).code == 0
-    refused = pkb("forget", f"{DATA / 'mail' / 'archive.mbox'}, lines 1-4 of pkb show", "--dry-run")
+    refused = pkb("forget", f"{DATA / 'mail' / 'archive.mbox'}, lines 1-4 of the message", "--dry-run")
     assert (refused.code, "holds several documents" in refused.err) == (2, True)
 
 
