@@ -143,14 +143,17 @@ _CHAT_END = re.compile(r"</(\w{1,40})>\s*\Z")
 _LONGEST_TITLE = 60  # characters
 _TITLED = ("title", "(?:chat|conversation)", "words?")  # in the line that asks for one
 _TITLE = re.compile("".join(rf"(?=[^\n]*\b{word}\b)" for word in _TITLED) + r"[^\n]+\n\n(?:\w+:\n)?", re.IGNORECASE)
+_TITLE_OF_THIS = re.compile(r"[^\n]*\d[ -]words?\b[^\n]*\btitle\b[^\n]*\b(?:chat|conversation)\b", re.IGNORECASE)
 
 
 def _filled_in(said: Sequence[str]) -> str | None:
     """Return the response to a client's own task (a title, an empty list of tags); None for a question.
 
     A task is one message under headings, which shows the form of a JSON object and ends with a chat between tags; or a
-    line that asks for a title of a chat in so many words, and the chat below it.
+    line that asks for a title of a chat in so many words, and the chat below it, or in the messages before it.
     """
+    if len(said) > 1 and _TITLE_OF_THIS.match(said[-1]):
+        return _title(said[0])
     if len(said) == 1 and (wanted := _TITLE.match(said[0])):
         return _title(said[0][wanted.end() :])
     if len(said) != 1 or len(_HEADING.findall(said[0])) < 2:

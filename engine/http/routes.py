@@ -92,7 +92,7 @@ def application(
         ("POST", "wrong"): _wrong,
     }
     if opens:
-        calls[("POST", "open")] = lambda pkb, params: pkb.open_file(params.path, params.message_id)
+        calls[("POST", "open")] = lambda pkb, params: pkb.open_file(_path(params), params.message_id)
     routes = [
         *(Route(f"/v1/{name}", partial(_answer, environ, give), methods=[by]) for (by, name), give in calls.items()),
         Route("/v1/models", _models, methods=["GET"]),
@@ -141,9 +141,15 @@ def _list(pkb: Pkb, params: Params) -> Any:
 
 
 def _show(pkb: Pkb, params: Params) -> Any:
-    if not params.path or not (documents := pkb.show(params.path, params.message_id)):
+    if not (documents := pkb.show(_path(params), params.message_id)):
         raise UsageError("this path is not indexed", "pkb list --paths")
     return {"documents": documents}
+
+
+def _path(params: Params) -> str:
+    if not params.path:
+        raise UsageError("path is empty")
+    return params.path
 
 
 def _wrong(pkb: Pkb, params: Params) -> Any:

@@ -42,8 +42,9 @@ QUESTIONS: Mapping[str, Mapping[str, Any]] = {
         "parallel_tool_calls": False,
     },
     "Zed": {
-        "model": "pkb", "messages": PARTS, "stream": True, "max_completion_tokens": 4096, "stop": [],
-        "temperature": 1.0, "tools": [], "parallel_tool_calls": False,
+        "model": "pkb", "messages": ASKED, "stream": True, "stream_options": {"include_usage": True},
+        "max_completion_tokens": 4096, "temperature": 1.0, "tools": [TOOL], "tool_choice": "auto",
+        "prompt_cache_key": "6b1f",
     },
     "Raycast": {"model": "pkb", "messages": ASKED, "stream": True, "temperature": 0.5},
 }  # fmt: skip
@@ -61,11 +62,20 @@ CHORES: Mapping[str, tuple[str, Mapping[str, Any], str]] = {
         json.dumps({"follow_ups": []}),
     ),
     "a title for LibreChat": (
-        f"Write a title of 5 words or less for this conversation, and nothing else.\n\n{CONVERSATION}", SAMPLING, KEY,
+        f"Write a 5-word-or-less title for this conversation, and nothing else.\n\n{CONVERSATION}", SAMPLING, KEY,
     ),
     "a title for Continue": (
         f"Reply to this with a title for the chat that has 3-4 words, without other text.\n\n{KEY}",
-        {"max_tokens": 12}, KEY,
+        {"max_tokens": 16}, KEY,
+    ),
+    "a title for an earlier Continue": (
+        f"Reply with a title for this chat in 3-4 words.\n\n{KEY}", {"max_tokens": 12}, KEY,
+    ),
+    "a title for Zed": (
+        "", {"messages": [
+            *ASKED, {"role": "assistant", "content": "Gus Tindall."},
+            {"role": "user", "content": "Make a 3-7 word title for this conversation.\nOne line, please."},
+        ]}, KEY,
     ),
 }  # fmt: skip
 
@@ -81,9 +91,9 @@ def http(home: Path) -> Iterator[Served]:
         yield found
 
 
-def said(http: Served, request: Mapping[str, Any]) -> str:
+def said(http: Served, request: Mapping[str, Any], base: str = "/v1") -> str:
     """Return the text of an answer, whole or streamed, in which every chunk is well formed."""
-    reply = http.get("/v1/chat/completions", request)
+    reply = http.get(f"{base}/chat/completions", request)
     assert reply.status == 200, reply.body
     if not request.get("stream"):
         return str(reply.row["choices"][0]["message"]["content"])
@@ -100,6 +110,14 @@ def test_a_clients_question_is_answered(http: Served, client: str) -> None:
     assert "Gus Tindall" in said(http, QUESTIONS[client])
 
 
+@pytest.mark.parametrize("client", ["Open WebUI", "LibreChat", "Continue", "Zed"])
+def test_the_settings_of_the_guide_reach_the_endpoint(http: Served, client: str) -> None:
+    (base,) = re.findall(
+        rf"^\| {client} \|.*\bhttp://[\w.]+:8642(/\w+)[`\"].*\|$", GUIDE.read_text("utf-8"), re.MULTILINE
+    )
+    assert "Gus Tindall" in said(http, QUESTIONS[client], base)
+
+
 @pytest.mark.parametrize("chore", CHORES)
 def test_a_clients_chore_is_done_without_a_search(http: Served, chore: str) -> None:
     before = http.get("/v1/stats").row
@@ -108,11 +126,18 @@ def test_a_clients_chore_is_done_without_a_search(http: Served, chore: str) -> N
     assert http.get("/v1/stats").row == before
 
 
-def talk(pkb: Pkb, *requests: tuple[str, Any]) -> list[Any]:
+def started(client: str) -> list[str]:
+    """Return the command that a client starts with the configuration of the guide."""
+    found = re.findall(rf"^\| {client} \|.*`(\{{.*\"args\".*\}})` \|$", GUIDE.read_text("utf-8"), re.MULTILINE)
+    (server,) = [json.loads(one).popitem()[1]["pkb"] for one in found]
+    assert server["command"] == "pkb"
+    return [sys.executable, "-m", "cli.app", *server["args"]]
+
+
+def talk(pkb: Pkb, command: list[str], *requests: tuple[str, Any]) -> list[Any]:
     """Return the results of requests to `pkb mcp`, written to its input as a client does."""
     rows = [{"jsonrpc": "2.0", "id": n, "method": name, "params": given} for n, (name, given) in enumerate(requests)]
     rows[1:1] = [{"jsonrpc": "2.0", "method": "notifications/initialized"}]
-    command = [sys.executable, "-m", "cli.app", "mcp"]
     environ = {**environment(pkb.folder), "PKB_DAEMON": "off"}
     with subprocess.Popen(
         command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
@@ -130,15 +155,15 @@ def talk(pkb: Pkb, *requests: tuple[str, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("client", "protocol", "capabilities"),
-    [("claude-ai", "2025-06-18", {"extensions": {}}), ("Zed", "2025-03-26", {})],
+    ("client", "name", "protocol", "capabilities"),
+    [("Claude Desktop", "claude-ai", "2025-06-18", {"extensions": {}}), ("Zed", "Zed", "2025-03-26", {})],
 )
 def test_an_mcp_client_finds_tools_resources_and_prompts(
-    pkb: Pkb, client: str, protocol: str, capabilities: Mapping[str, Any]
+    pkb: Pkb, client: str, name: str, protocol: str, capabilities: Mapping[str, Any]
 ) -> None:
-    about = {"protocolVersion": protocol, "capabilities": capabilities, "clientInfo": {"name": client, "version": "1"}}
+    about = {"protocolVersion": protocol, "capabilities": capabilities, "clientInfo": {"name": name, "version": "1"}}
     hello, tools, resources, prompts, answer = talk(
-        pkb, ("initialize", about), ("tools/list", {}), ("resources/list", {}), ("prompts/list", {}),
+        pkb, started(client), ("initialize", about), ("tools/list", {}), ("resources/list", {}), ("prompts/list", {}),
         ("tools/call", {"name": "ask", "arguments": {"question": KEY}, "_meta": {"progressToken": 1}}),
     )  # fmt: skip
     assert hello["protocolVersion"] == protocol

@@ -186,6 +186,7 @@ def test_only_indexed_files_are_opened_and_only_for_a_page_on_this_machine(home:
     with http_endpoint(environ) as found:
         refused = found.get("/v1/open", {"path": "/etc/passwd"})
         assert (refused.status, refused.row["error"]["message"]) == (400, "/etc/passwd is not indexed")
+        assert found.get("/v1/open", {}).row["error"]["message"] == "path is empty"
         path = found.get("/v1/list?limit=1").row["documents"][0]["path"]
         assert found.get("/v1/open", {"path": path}).status == 200
         assert found.get("/v1/recent").row["opens"]
@@ -267,7 +268,7 @@ def test_the_own_page_may_ask_and_every_response_forbids_other_origins(http: Ser
         ("/v1/todo?kind=wish", 400, "invalid enum value 'wish' - at `kind`"),
         ("/v1/list?limit=-1", 400, ">= 0 - at `limit`"),
         ("/v1/show?path=/etc/passwd", 400, "this path is not indexed"),
-        ("/v1/show", 400, "this path is not indexed"),
+        ("/v1/show", 400, "path is empty"),
         ("/v1/models/gpt", 404, "no such model"),
         ("/v1/embeddings", 404, "nothing at this address"),
         ("/v1/chat/completions", 405, "another method"),
