@@ -7,6 +7,7 @@ import typer
 
 from cli import output
 from cli.output import Json, session
+from cli.render import tell
 from engine.settings import chosen, find, keys, meanings, save
 from engine.text.terminal import count, line, size, valid_text, wrap
 
@@ -84,7 +85,7 @@ def show(
         output.data({"settings": rows})
         return
     for key, value in values.items():
-        print(line(f"{key} = {value}" + (f"  ({where[key]})" if origin else "")))
+        tell(line(f"{key} = {value}" + (f"  ({where[key]})" if origin else "")), indent=" " * 8)
         print(wrap(f"    {meanings()[key]}", output.width(), "    "))
 
 
