@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 
+from cli import ingest
 from engine.models import lookup, runtime
 from engine.models.lookup import EMBEDDER, find
 from engine.models.runtime import device
@@ -332,9 +333,24 @@ def test_at_a_terminal_many_chunks_are_embedded_in_the_background(fresh: Pkb, no
     fresh("ingest", str(other), "--json")
     (other / note.name).write_text(f"{note.read_text()}\nMore.\n")
     code, written = at_terminal(fresh, "", [sys.executable, "-c", FEW, "ingest", str(note)])
-    assert (code, "embeddings follow in the background; you can ask now" in written) == (0, True)
+    assert (code, "idle work follow in the background; you can ask now" in written) == (0, True)
     wait(lambda: fresh("ingest", str(note), "--vectors", "later", "--json").row["without_vector"] == 0)
     assert len(fresh("list", "--json").row["documents"]) == 1  # no other folder was read
+
+
+@pytest.mark.slow
+def test_behind_an_ingest_idle_jobs_follow_the_embeddings(
+    fresh: Pkb, note: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_weights_or_skip()
+    fresh("config", "set", "idle.when", "always")
+    fresh("ingest", str(note), "--vectors", "later")
+    for name, value in environment(fresh.folder).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(ingest, "_REST_S", 0.0)
+    ingest.work_behind()
+    assert fresh("ingest", "--vectors", "later", "--json").row["without_vector"] == 0
+    assert fresh("stats", "--json").row["idle"]["so_far"]
 
 
 @pytest.mark.slow
