@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+import psutil
 import pytest
 
 from cli import ingest
@@ -335,6 +337,10 @@ def test_at_a_terminal_many_chunks_are_embedded_in_the_background(fresh: Pkb, no
     code, written = at_terminal(fresh, "", [sys.executable, "-c", FEW, "ingest", str(note)])
     assert (code, "idle work follow in the background; you can ask now" in written) == (0, True)
     wait(lambda: fresh("ingest", str(note), "--vectors", "later", "--json").row["without_vector"] == 0)
+    for process in psutil.process_iter():  # it waits for an idle machine
+        with suppress(psutil.Error):
+            if process.environ().get("PKB_HOME") == environment(fresh.folder)["PKB_HOME"]:
+                process.kill()
     assert len(fresh("list", "--json").row["documents"]) == 1  # no other folder was read
 
 
