@@ -399,7 +399,7 @@ def digest(file: _Output = None, as_json: output.Json = False, filters: Filters 
 
     Example: pkb digest --since yesterday
     """
-    _report(lambda pkb: pkb.digest(filters), file, as_json=as_json)
+    _report(lambda pkb: pkb.digest(filters, in_words=True), file, as_json=as_json)
 
 
 def _report(read: "Callable[[Pkb], Report]", file: Path | None, *, as_json: bool) -> None:

@@ -157,7 +157,7 @@ def _escaped(text: str) -> str:
 def markdown(report: Report, written: Callable[[str], str] = _escaped) -> str:
     """Return a report as Markdown; marks in it are escaped, so that no message shows a link or a picture."""
     day, people = f" · {_day(report.date)}" if report.date else "", written(report.people)
-    lines = [f"# {written(report.title)}{day}", *(["", people] if people else [])]
+    lines = [f"# {written(report.title)}{day}", *(["", about] if (about := people or written(report.writer)) else [])]
     for kind in report.kinds:
         own = [item for item in report.items if item.kind == kind]
         if not own and not report.people:  # of some days
@@ -167,8 +167,9 @@ def markdown(report: Report, written: Callable[[str], str] = _escaped) -> str:
             who, due = [f"for {item.who}"] if item.who else [], [f"{item.due:%a %Y-%m-%d}"] if item.due else []
             about = f" ({', '.join([*who, *due])})" if who or due else ""
             told = [f"{_title([item.source])}, {_where(item.source)}"]
+            told = [f"“{item.text}”"] * bool(item.words) + told
             told += (f"! {note}" for note in warnings(json_values(item.source)))
-            lines += [f"- {written(item.text + about)}", *(f"  {written(one)}" for one in told)]
+            lines += [f"- {written(item.words or item.text + about)}", *(f"  {written(one)}" for one in told)]
     return "\n".join([*lines, ""])
 
 

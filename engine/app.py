@@ -373,10 +373,13 @@ class Pkb:
         asked = typed(name).strip() or "last"
         return call(self.session, operations.meeting, asked, self.scope(filters), before)
 
-    def digest(self, filters: Filters = NO_FILTERS) -> "Report":
-        """Return dates to come, tasks, decisions, new people and changed answers since a day, by default in 7 days."""
+    def digest(self, filters: Filters = NO_FILTERS, *, in_words: bool = False) -> "Report":
+        """Return dates to come, tasks, decisions, new people and changed answers since a day, by default in 7 days.
+
+        With `in_words` a language model tells what it can, for a minute at most.
+        """
         scope = self.scope(filters if filters.since else replace(filters, since="7d"))
-        return call(self.session, operations.digest, scope)
+        return call(self.session, operations.digest, scope, in_words)
 
     def people(self, name: str = "", *, limit: int = 20, collection: str | None = None) -> "tuple[Person, ...]":
         """Return the people whom a name or an address may stand for, with what is told of them; else who wrote most."""

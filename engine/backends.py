@@ -198,6 +198,7 @@ class Generative(Retriever, ABC):
     roles = False  # whether a role adapter fits the model
     adapter: "Adapter | None" = None  # the user's, which the model has on
     about = ""  # that adapter and the options of KV that are on, for users
+    warning = ""  # told with all that it writes, where others can read what is sent
     name: str
     fingerprint: str
 
@@ -455,7 +456,7 @@ class ServedModel(Generative):
 
         super().__init__(opened)
         self._chosen, self._endpoint = opened.settings.model, endpoint_of(opened.settings.model)
-        self._warning = exposure(self._endpoint)  # told with each answer, where others can read what is sent
+        self.warning = exposure(self._endpoint)
         name, digest = self._known()
         found = dataclasses.replace(self._endpoint, name=name)
         identity = blake2b(f"{found}\n{digest}".encode(), digest_size=32).hexdigest()
@@ -518,7 +519,7 @@ class ServedModel(Generative):
             prefill.note = f"{last.reused} of {last.prompt} tokens from the server's own cache"
             if last.prompt > self._served.context:  # more than was estimated; Ollama cuts what is too long
                 notices.append(f"the prompt took {last.prompt} of {window} tokens: the server may have left out some")
-        notices += [self._warning] if self._warning else []
+        notices += [self.warning] if self.warning else []
         cut = f"the answer was cut at {self._most} tokens"
         is_cut = last.is_cut and written.reply.writer == "model"
         notices += [cut] if is_cut and not any(told.startswith(cut) for told in notices) else []

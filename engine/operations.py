@@ -14,6 +14,7 @@ from datetime import date, datetime, time
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from time import monotonic
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
@@ -239,8 +240,14 @@ def meeting(opened: Session, name: str, scope: "Scope", since: bool) -> "Report"
         return report_meeting(opened.reader, catalogue, name, scope, opened.now.date(), since=since)
 
 
-def digest(opened: Session, scope: "Scope") -> "Report":
-    """Return what the days since a scope's first brought, by their words, and the cached answers that changed."""
+_WRITING_S = 60.0  # a digest's model; where that is over, the rest is quoted
+
+
+def digest(opened: Session, scope: "Scope", in_words: bool) -> "Report":
+    """Return what the days since a scope's first brought, by their words, and the cached answers that changed.
+
+    With `in_words` a language model that is no small one tells the items, where they support what it says.
+    """
     from engine.retrieval.reports import report_digest
     from store.answers import Notices
 
@@ -248,7 +255,27 @@ def digest(opened: Session, scope: "Scope") -> "Report":
     is_part = scope.collection or opened.collection or scope.sender or scope.recipient
     changed = [] if is_part else Notices(opened.ledger).changed(since.timestamp())
     with opened.locks.reader():
-        return report_digest(opened.reader, catalogue, scope, opened.now.date(), changed)
+        found = report_digest(opened.reader, catalogue, scope, opened.now.date(), changed)
+    return _in_words(opened, found) if in_words and found.items else found
+
+
+def _in_words(opened: Session, found: "Report") -> "Report":
+    from engine.llm.generate import in_words
+
+    until = monotonic() + _WRITING_S
+
+    def check_time() -> None:
+        if monotonic() > until:
+            raise TimeoutError
+
+    try:
+        if (model := opened.model) is None or model.roles:
+            return found
+        items = in_words(model.load, found.items, check_time)
+    except PkbError as error:  # a cron mail is better without words than not sent
+        return replace(found, writer=f"in quotes alone: {error.message}")
+    told = [f"in words of {model.name} where a source supports them", *filter(None, [model.warning])]
+    return replace(found, items=tuple(items), writer="; ".join(told))
 
 
 def people(opened: Session, name: str, scope: "Scope", limit: int) -> tuple[Person, ...]:

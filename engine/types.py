@@ -436,6 +436,7 @@ class OpenLoop(Struct, frozen=True):
     source: Source
     asked_by: str | None = None
     whose: Literal["mine", "theirs"] | None = None  # to do or to answer it; None where nobody said who the user is
+    words: str | None = None  # of a language model, which the sentence and its source support
 
 
 class OpenLoopOptions(Struct, frozen=True):
@@ -457,6 +458,7 @@ class Report(Struct, frozen=True):
     date: str | None = None  # ISO
     people: str = ""  # of a meeting
     kinds: tuple[ItemKind, ...] = ()
+    writer: str = ""  # whose `words` there may be, or why there are none
 
 
 class PersonFact(Struct, frozen=True):

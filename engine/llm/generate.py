@@ -9,6 +9,7 @@ import dataclasses
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -21,11 +22,13 @@ from engine.kv.restore import PromptReader, keep, prefill
 from engine.llm.prompt import PromptChunk, Segments, candidates, chunk_ids, fit, prompt_of
 from engine.llm.stopping import Output, complete
 from engine.models.types import Drafter, Ids, LanguageModel
+from engine.text.dates import spell_date
 from engine.text.question import Question
 from engine.text.terminal import count
-from engine.text.words import FUNCTION_WORDS, sentences, terms, words
-from engine.types import Answer, Evidence, GeneratedAnswer, OnText, Passage, Tier, Trace, resting
-from prompts import prompt
+from engine.text.time_sensitive import phrases, plain_words
+from engine.text.words import FUNCTION_WORDS, content_words, sentences, terms, words
+from engine.types import Answer, Evidence, GeneratedAnswer, OnText, OpenLoop, Passage, Tier, Trace, resting
+from prompts import prompt, word_patterns
 from store.kv_files import beginnings
 from store.kv_index import path_keys
 from store.types import Chunk, replace
@@ -390,7 +393,8 @@ def synthesize(
     text = run.answer(evidence)
     with trace.step("cite") as step:
         lines = [line for span in sentences(text) if (line := text[span.start : span.end].strip(_MARKS))]
-        places = [_bearing(line, question.text, evidence.passages) for line in lines]
+        texts = [f"{one.header}\n{one.text}" for one in evidence.passages]
+        places = [_bearing(line, question.text, texts) for line in lines]
         sound = [(line, at) for line, at in zip(lines, places, strict=True) if at is not None]
         step.note = f"sources support {len(sound)} of {count(len(lines), 'line')}"
     if 0 < len(sound) < len(lines):
@@ -407,17 +411,72 @@ def synthesize(
     return GeneratedAnswer(_measured(told, run.reading, options, trace, run.spent))  # checked before it is shown
 
 
-def _bearing(line: str, question: str, passages: Sequence[Passage]) -> int | None:
-    """Return the passage that supports a line best; None if none has its numbers, links and most of its words."""
+def _bearing(line: str, question: str, texts: Sequence[str]) -> int | None:
+    """Return the text that supports a line best; None if none has its numbers, links and most of its words."""
     said, asked = terms(line) - FUNCTION_WORDS, terms(question)
     telling = (said - asked) or said
-    held = [terms(f"{one.header}\n{one.text}") for one in passages]
+    held = [terms(one) for one in texts]
     shares = [len(telling & there) / len(telling) if telling else 0.0 for there in held]
     numbers = frozenset(filter(str.isdecimal, said - asked))
     links = [word.strip("()[]<>.,;:!?*`'\"") for word in line.split() if "://" in word or "@" in word]
-    linked = [all(link in f"{one.header}\n{one.text}" for link in links) for one in passages]
+    linked = [all(link in one for link in links) for one in texts]
     bears = [at for at, there in enumerate(held) if linked[at] and numbers <= there and shares[at] >= _HELD]
     return max(bears, key=lambda at: (shares[at], -at), default=None)
+
+
+_AT_ONCE, _LINE = 6, 40  # items that a model is shown at a time, tokens of what it may say of one
+_NUMBERED = re.compile(r"\A\d{1,2}[.):]\s")
+_TOLD = ("date", "task", "question", "decision")  # kinds of items whose quotes can be told in other words
+
+
+def in_words(
+    load: Callable[[], PromptReader], items: Sequence[OpenLoop], check_time: Callable[[], None]
+) -> list[OpenLoop]:
+    """Return items, each with what the model says of it if its quote and source support that.
+
+    TimeoutError of `check_time` ends it: the items that are left have none.
+    """
+    found, reader = [*items], dataclasses.replace(load(), kept=None)  # each is read once
+    places = [at for at, one in enumerate(items) if one.kind in _TOLD]
+    with suppress(TimeoutError):
+        for first in range(0, len(places), _AT_ONCE):
+            check_time()
+            some = places[first : first + _AT_ONCE]
+            chunks = [_chunk_of(items[place], at) for at, place in enumerate(some)]
+            written = ask_about(reader, chunks, prompt("digest"), _LINE * len(some), check_time)
+            for said in map(parse, written.splitlines()):
+                shown = [at - 1 for at in said.cited if 0 < at <= len(some)] or [*range(len(some))]
+                line = _NUMBERED.sub("", (said.answer or "").strip(_MARKS)).strip(_MARKS)
+                texts = [f"{chunks[at].header}\n{chunks[at].text}" for at in shown]
+                at = _bearing(line, "", texts)
+                if at is not None and _says_the_same(line, one := items[some[shown[at]]], texts[at]):
+                    found[some[shown[at]]] = replace(one, words=line)
+    return found
+
+
+def _chunk_of(one: OpenLoop, position: int) -> Chunk:
+    told = [f"for {one.who}" if one.who else "", f"by {spell_date(one.due, weekday=True)}" if one.due else ""]
+    text = " ".join([one.text, *filter(None, told)])
+    header = " · ".join(filter(None, [one.source.speaker or one.source.sender, one.source.title]))
+    return Chunk("", one.source.path, position, header, text, 1, 1)
+
+
+def _says_the_same(line: str, one: OpenLoop, text: str) -> bool:
+    """Return whether a line that an item bears tells most of it, adds no name or negation, and names the doer first.
+
+    What says "I" or "you" is the item once more.
+    """
+    wanted = content_words(one.text)
+    negations = {"t", *word_patterns("question_words")["negations"].split()}
+    names = {name for word in re.findall(r"[^\W\d_]+", line) if word[0].isupper() for name in plain_words(word)}
+    is_negated = [not negations.isdisjoint(plain_words(part)) for part in (line, one.text)]
+    doer, by = (
+        [at for at, word in enumerate(words(line)) if word in words(who or "")] for who in (one.who, one.asked_by)
+    )
+    is_turned = bool(by) and min(doer, default=sys.maxsize) > min(by)
+    is_same = any(phrases("open_loops", "person", "en").find(plain_words(line)))
+    is_told = len(wanted & content_words(line)) >= _HELD * len(wanted) and names <= {*plain_words(text)}
+    return is_told and is_negated[0] == is_negated[1] and not (is_turned or is_same)
 
 
 @dataclass(slots=True)

@@ -112,7 +112,7 @@ LOOKUPS: dict[str, Callable[[Session], object]] = {
     ),
     "todo": lambda opened: client.call(opened, operations.open_loops, OpenLoopOptions(Scope(sender="ann"), "task", 3)),
     "meeting": lambda opened: client.call(opened, operations.meeting, "workshop", Scope(), False),
-    "digest": lambda opened: client.call(opened, operations.digest, Scope(since=date(2024, 6, 1))),
+    "digest": lambda opened: client.call(opened, operations.digest, Scope(since=date(2024, 6, 1)), False),
     "unknown person": lambda opened: client.unknown_person(opened, Scope(sender="nobody at all")),
 }
 WITH_TABLES = ("show", "list", "meeting", "unknown person")  # the others need the mapped index alone
