@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
+from shutil import which
 from typing import Any
 
 from engine import operations
@@ -80,6 +81,9 @@ def examine(opened: Session, settings: Settings, threads: int) -> Iterator[Check
     }
     for part in optional_parts():
         checks |= part.doctor(home, settings, environ)
+    if settings.ingest.ocr:
+        missing = Check("ocr", "bad", "tesseract is not installed", "apt install tesseract-ocr")
+        checks |= {"ocr": lambda: Check("ocr", "ok", "tesseract") if which("tesseract") else missing}
     if model.is_local:
         checks |= {"kv": lambda: _kv_form(settings, environ)}
         checks |= {"kv steps": lambda: _kv_steps(opened)} if device() != "cpu" else {}

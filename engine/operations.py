@@ -374,6 +374,7 @@ def ingest_run(opened: Session, *, prune: bool, restore: bool = False, settled: 
     chosen = opened.settings.ingest
     states, reads = frozenset(chosen.leave_out.split()), chosen.attachments == "read"
     limits = ParseLimits(file_bytes=chosen.file_bytes, leave_out=states, attachments=reads)
+    limits = replace(limits, ocr=chosen.ocr, seconds=600.0) if chosen.ocr else limits  # a page takes seconds
     guard = Guard(experiment.gone_share, experiment.gone_count, prune)
     aside = (opened.home.data, opened.home.cache)
     return Ingest(opened.ledger, opened.knowledge, limits, guard, settled, restore=restore, aside=aside)

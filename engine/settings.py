@@ -56,6 +56,9 @@ class BankSettings(Struct, frozen=True):
     tau: Annotated[float, _option("least cosine similarity of a paraphrase; 1: none", ge=0, le=1)] = 0.83
 
 
+_LANGUAGES = (r"\w+(?:\+\w+)*", "names of languages with + between them, or empty")
+
+
 class IngestSettings(Struct, frozen=True):
     """What may be ingested."""
 
@@ -68,6 +71,7 @@ class IngestSettings(Struct, frozen=True):
         ),
     ] = "deleted spam drafts"
     attachments: Annotated[Literal["read", "name"], _option("PDF and office files: read text, or name them")] = "read"
+    ocr: Annotated[str, _option("tesseract's languages of scanned pages: eng+deu; empty: name these", _LANGUAGES)] = ""
     ca: Annotated[str, _option("PEM file of certificates trusted for mail servers, besides the system's")] = ""
 
 

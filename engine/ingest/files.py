@@ -220,7 +220,7 @@ def with_attachments(limits: ParseLimits) -> Iterator[ParseLimits]:
         def office() -> "OfficeFiles":
             from engine.ingest.office import OfficeFiles  # most folders have no such file
 
-            return stack.enter_context(closing(OfficeFiles()))
+            return stack.enter_context(closing(OfficeFiles(limits.ocr)))
 
         reading = {"text_of": lambda data: office().text_of(data), "members": partial(_attached_members, limits)}
         yield replace(limits, **reading) if limits.attachments else limits

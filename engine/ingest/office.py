@@ -1,7 +1,8 @@
 """The text of PDF files and of documents, sheets and slides of office programs, each parsed in a child process.
 
 The child can open no file, no socket and no process, and has so much memory and processor time for a file; a file that
-it fails on costs its own text. Entities, links, macros and formulas are not followed. Knows nothing of mail.
+it fails on costs its own text. Entities, links, macros and formulas are not followed. If the user wants that, tesseract
+reads pages that are pictures. Knows nothing of mail.
 """
 
 import os
@@ -11,6 +12,7 @@ import sys
 import time
 import zipfile
 import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -19,6 +21,7 @@ from importlib import import_module
 from io import BytesIO
 from itertools import islice
 from posixpath import basename, dirname, join, normpath
+from shutil import which
 from signal import SIGKILL, SIGXCPU
 from threading import Timer
 from typing import TYPE_CHECKING
@@ -34,23 +37,33 @@ if TYPE_CHECKING:
 _SECONDS, _PATIENCE, _MEMORY = 10, 60, 1 << 30  # of the processor, and by the clock, for one file; bytes of the child
 _PAGES, _CHARS, _XML = 2000, 1_000_000, 256 << 20  # read of one file; bytes of a part of it that is XML
 _KEPT, _REPLY = 200, 64 << 20  # files, as one may be in several messages; bytes of a text that a child sends
-_LENGTH, _FULL = struct.Struct(">Q"), 3  # the latter is how a child without memory ends
+_REQUEST, _FULL = struct.Struct(">QI"), 3  # length and page, 0 for its text; how a child without memory ends
 _TOO_LONG = f"took longer than {_SECONDS} seconds"
+_READING, _DPI, _SIDE = 300, 200, 4000  # seconds for the pictures of a file; their pixels an inch, and of a side
+# A shell limits tesseract: blocks written, seconds of the processor for a picture, KB of memory.
+_LIMITED = f'ulimit -c 0; ulimit -f 8192; ulimit -t 60; ulimit -v {_MEMORY >> 10}; exec "$@"'
+_PASSED = ("PATH", "LD_LIBRARY_PATH", "TESSDATA_PREFIX")
 _ENDS = {_FULL: f"needs more than {_MEMORY >> 20} MB of memory", -SIGKILL: _TOO_LONG, -SIGXCPU: _TOO_LONG}
 
 
 class OfficeFiles:
-    """Reads files in a child process, started with the first one, and again after it failed. Mutable."""
+    """Reads files in a child process, started with the first one, and again after it failed. Mutable.
 
-    def __init__(self) -> None:
+    With `ocr` tesseract reads pages that are pictures, in these languages.
+    """
+
+    def __init__(self, ocr: str = "") -> None:
         self._child: Popen[bytes] | None = None
+        self._ocr = ocr
         self._known = dict[bytes, FileText]()
 
     def text_of(self, data: bytes) -> FileText:
         """Return the text of a file; where it could not be read, `problem` says why."""
         key = blake2b(data, digest_size=16).digest()
         if key not in self._known:
-            self._known = {**dict([*self._known.items()][-_KEPT:]), key: self._parsed(data)}
+            found = self._asked(data)
+            found = self._recognized(data, found) if self._ocr and b"%PDF-" in data[:1024] else found
+            self._known = {**dict([*self._known.items()][-_KEPT:]), key: found}
         return self._known[key]
 
     def close(self) -> None:
@@ -60,13 +73,26 @@ class OfficeFiles:
             child.communicate()
             self._child = None
 
-    def _parsed(self, data: bytes) -> FileText:
+    def _recognized(self, data: bytes, found: FileText) -> FileText:
+        """Return the text of a PDF with that of its pages that are pictures."""
+        parts, ends, problem = {int(one.place[5:]): one for one in found.parts}, time.monotonic() + _READING, ""
+        for number in (number for number in range(1, _PAGES + 1) if number not in parts):
+            drawn = self._asked(data, number)
+            if not drawn.parts:
+                problem = drawn.problem
+                break
+            text, problem = recognized(b64decode(drawn.parts[0].text), self._ocr, ends)
+            if problem:
+                break
+            parts |= {number: FilePart(f"page {number}", text)} if text else {}
+        found = replace(found, problem="; ".join(filter(None, (found.problem, problem))))
+        return replace(found, parts=tuple(parts[one] for one in sorted(parts)), unread="" if parts else found.unread)
+
+    def _asked(self, data: bytes, page: int = 0) -> FileText:
         if self._child is None:
             from subprocess import DEVNULL, PIPE, Popen  # slow to load
 
-            needed = {
-                key: value for key, value in os.environ.items() if key in ("PYTHONPATH", "PATH", "LD_LIBRARY_PATH")
-            }
+            needed = {key: os.environ[key] for key in ("PYTHONPATH", *_PASSED) if key in os.environ}
             # -P: a folder named engine in the working directory must not shadow ours
             words = [sys.executable, "-P", "-m", __name__]
             self._child = Popen(words, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=needed, start_new_session=True)
@@ -75,7 +101,7 @@ class OfficeFiles:
         assert child.stdout is not None
         (ending := Timer(_PATIENCE, child.kill)).start()  # broken into, it may read nothing and send anything
         try:
-            child.stdin.write(_LENGTH.pack(len(data)) + data)
+            child.stdin.write(_REQUEST.pack(len(data), page) + data)
             child.stdin.flush()
             return json.decode(child.stdout.readline(_REPLY), type=FileText)
         except (BrokenPipeError, DecodeError):
@@ -84,6 +110,29 @@ class OfficeFiles:
             ending.cancel()
         self.close()
         return FileText(problem=_ENDS.get(end, "its parser failed"))
+
+
+def recognized(picture: bytes, languages: str, ends: float) -> tuple[str, str]:
+    """Return the text that tesseract reads in a picture, and why it could not, until a time of the monotonic clock."""
+    from subprocess import DEVNULL, Popen, TimeoutExpired  # slow to load
+    from tempfile import TemporaryFile
+
+    if not (program := which("tesseract")):
+        return "", "pictures are not read: install tesseract"
+    words = ["/bin/sh", "-c", _LIMITED, "sh", program, "stdin", "stdout", "-l", languages]
+    env = {**{key: os.environ[key] for key in _PASSED if key in os.environ}, "OMP_THREAD_LIMIT": "1"}
+    with TemporaryFile() as read, TemporaryFile() as text:  # without a name
+        read.write(picture)
+        read.seek(0)
+        child = Popen(words, stdin=read, stdout=text, stderr=DEVNULL, env=env, start_new_session=True)
+        with suppress(TimeoutExpired):
+            child.wait(ends - time.monotonic())
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, SIGKILL)  # and what it may have started
+        if child.wait():
+            return "", "tesseract failed or took too long: see tesseract --list-langs"
+        text.seek(0)
+        return text.read(_CHARS).decode(errors="replace").strip(), ""
 
 
 # The child.
@@ -106,11 +155,13 @@ def _serve() -> None:
         with suppress(ValueError, OSError):  # a system limits what it can
             resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
     with os.fdopen(0, "rb") as files, os.fdopen(1, "wb") as texts:
-        while len(head := files.read(_LENGTH.size)) == _LENGTH.size:
+        while len(head := files.read(_REQUEST.size)) == _REQUEST.size:
+            length, page = _REQUEST.unpack(head)
             used = int(time.process_time())
             resource.setrlimit(resource.RLIMIT_CPU, (used + _SECONDS, resource.getrlimit(resource.RLIMIT_CPU)[1]))
             try:
-                reply = json.encode(parse(files.read(*_LENGTH.unpack(head))))
+                data = files.read(length)
+                reply = json.encode(picture_of(data, page) if page else parse(data))
             except MemoryError:
                 os._exit(_FULL)
             texts.write(reply + b"\n")
@@ -167,6 +218,20 @@ def _pdf_text(data: bytes) -> FileText:
     parts = (FilePart(f"page {number}", _BREAKS.sub("", text)) for number, text in texts)
     found = _bounded(parts, about.get("ModDate", "") or about.get("CreationDate", ""))
     return found if found.parts or found.problem else replace(found, unread="pictures without text")
+
+
+def picture_of(data: bytes, number: int) -> FileText:
+    """Return a page of a PDF as a gray picture, PGM in base64; no part behind the last page, or if it is damaged."""
+    from pypdfium2 import PdfDocument, PdfiumError
+
+    with suppress(PdfiumError, *_DAMAGE):  # of its list of pages, too
+        page = PdfDocument(data)[number - 1]
+        drawn = page.render(scale=min(_DPI / 72, _SIDE / max(1, *page.get_size())), grayscale=True)
+        pixels, width, step = bytes(drawn.buffer), drawn.width, drawn.stride
+        rows = (pixels[at : at + width] for at in range(0, len(pixels), step))
+        picture = b64encode(b"P5 %d %d 255\n" % (width, drawn.height) + b"".join(rows))
+        return FileText((FilePart("", picture.decode()),))
+    return FileText()
 
 
 def _sheets(data: bytes) -> Iterator[FilePart]:

@@ -19,6 +19,7 @@ from functools import partial
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
+from shutil import which
 from typing import TypeVar
 
 from msgspec import Struct
@@ -287,6 +288,7 @@ class Ingest:
         """Run all steps for one root."""
         self._knowledge.recover()
         rules = [str(PARSER_VERSION), *sorted(self._limits.leave_out), *["attachments"] * self._limits.attachments]
+        rules += [self._limits.ocr, str(which("tesseract"))] if self._limits.ocr else []
         documents_store.read_anew(self._ledger, " ".join(rules), version("pkb"))
         yield "scan", 0, None
         found = self._scan(root)

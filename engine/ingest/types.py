@@ -41,6 +41,7 @@ class ParseLimits(Struct, frozen=True):
     state: str | None = None  # of all mail in the file, by its place
     names: dict[str, str] = {}  # of the people in an export, by their ids
     attachments: bool = False  # read files of office programs, and zip files in mail
+    ocr: str = ""  # languages in which pages that are pictures are read; empty: they are named
     text_of: Callable[[bytes], FileText] | None = None  # how such a file is read
     members: Callable[[bytes], Iterator[tuple[str, bytes]]] | None = None  # how a zip file is: names and contents
     on_file: Callable[[str, bytes], None] = lambda _name, _data: None  # is given every attached file

@@ -1,5 +1,6 @@
 """Attached and loose files at the command line: counted, shown by their place, opened, and left alone."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,31 @@ def test_a_setting_leaves_files_alone_and_a_forgotten_message_stays_away_with_it
     ran = fresh("ingest", str(folder), "--vectors", "later")
     assert "kept out 1 forgotten document" in ran.out
     assert fresh("list").code == 4
+
+
+@pytest.mark.slow
+def test_scanned_pages_are_read_once_the_user_wants_that(
+    fresh: Pkb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder := tmp_path / "papers").mkdir()
+    (folder / "scan.pdf").write_bytes(pdf(""))
+    fresh("ingest", str(folder), "--vectors", "later")
+    assert "pages that are pictures: 1" in fresh("list", "--problems").out
+    assert fresh("config", "set", "ingest.ocr", "eng; rm").code == 2
+    assert fresh("config", "set", "ingest.ocr", "eng+deu").code == 0
+    path = os.environ["PATH"]
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert "BAD   ocr        tesseract is not installed; try: apt install tesseract-ocr" in fresh("doctor").out
+    ran = fresh("ingest", "--vectors", "later")
+    assert "pictures are not read: install tesseract" in ran.out + ran.err
+    (program := tmp_path / "tesseract").write_text("#!/bin/sh\necho The rent is 1200 euros.\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{path}")
+    assert "ok    ocr        tesseract" in fresh("doctor").out
+    fresh("config", "set", "ingest.ocr", "eng")
+    fresh("ingest", "--vectors", "later")
+    assert fresh("search", "rent", "--json").row["sources"][0]["place"] == "scan.pdf, page 1"
+    assert fresh("list", "--problems").out == "nothing was skipped, misread or left out\n"
+    fresh("config", "set", "ingest.ocr", "")
+    fresh("ingest", "--vectors", "later")
+    assert "pages that are pictures: 1" in fresh("list", "--problems").out

@@ -1,17 +1,21 @@
 """The text of PDF and office files, attached to mail or loose: with its place, within limits, in a child process."""
 
 import io
+import os
 import subprocess
 import sys
 import zipfile
+import zlib
+from base64 import b64decode
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import which
 
 import pytest
 
 from engine.ingest import office
-from engine.ingest.office import OfficeFiles, parse
+from engine.ingest.office import OfficeFiles, parse, picture_of
 from engine.ingest.types import ParseLimits
 from store.types import FilePart, FileText
 from tests.engine.ingest.archive_files import zipped
@@ -22,6 +26,8 @@ from tests.engine.ingest.office_files import (
     paragraphs,
     pdf,
     pptx,
+    stream,
+    written,
     xlsx,
 )
 
@@ -206,3 +212,101 @@ def test_more_text_or_pages_than_are_kept_are_named(monkeypatch: pytest.MonkeyPa
     found = parse(pdf("a" * 8, "b" * 8))
     assert [part.text for part in found.parts] == ["a" * 8, "bb"]
     assert found.problem == "text beyond 10 characters was not read"
+
+
+# Pages that are pictures.
+
+
+def drawn(data: bytes) -> bytes:
+    return b64decode(picture_of(data, 1).parts[0].text)
+
+
+def scanned(*texts: str) -> bytes:
+    """Return a PDF whose pages are pictures of these texts; an empty one is a white page."""
+    kids = " ".join(f"{4 + 3 * number} 0 R" for number in range(len(texts)))
+    made = [b"<</Type/Catalog/Pages 2 0 R>>", f"<</Type/Pages/Count {len(texts)}/Kids[{kids}]>>".encode(), b"null"]
+    for number, text in enumerate(texts):
+        _, width, height, pixels = drawn(pdf(text)).split(b" ", 3)
+        about = f"/Type/XObject/Subtype/Image/Width {int(width)}/Height {int(height)}/ColorSpace/DeviceGray"
+        image = zlib.compress(pixels.partition(b"\n")[2])
+        place = f"/Parent 2 0 R/MediaBox[0 0 600 800]/Contents {5 + 3 * number} 0 R"
+        made += [
+            f"<</Type/Page{place}/Resources<</XObject<</I {6 + 3 * number} 0 R>>>>>>".encode(),
+            stream(b"600 0 0 800 0 0 cm /I Do"),
+            stream(image, f"{about}/BitsPerComponent 8/Filter/FlateDecode"),
+        ]
+    return written(made, "/Root 1 0 R")
+
+
+def with_tesseract(folder: Path, patch: pytest.MonkeyPatch, script: str) -> None:
+    """Put a program of this name first on the path."""
+    program = folder / "tesseract"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    patch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+@pytest.fixture
+def ocr() -> Iterator[OfficeFiles]:
+    found = OfficeFiles("eng")
+    yield found
+    found.close()
+
+
+SCAN = scanned("The rent is 1200", "", "Signed by Ann")
+
+
+def test_a_scan_is_a_picture_as_long_as_nobody_wants_it_read(files: OfficeFiles) -> None:
+    assert files.text_of(SCAN) == FileText(unread="pictures without text")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not which("tesseract"), reason="tesseract is not installed")
+def test_tesseract_reads_scanned_pages(ocr: OfficeFiles) -> None:
+    assert ocr.text_of(SCAN) == FileText((FilePart("page 1", "The rent is 1200"), FilePart("page 3", "Signed by Ann")))
+
+
+def test_each_page_without_text_is_read_once_as_a_gray_picture(
+    ocr: OfficeFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_tesseract(tmp_path, monkeypatch, f'echo "$@" >>{tmp_path}/asked; head -c 16 >>{tmp_path}/asked; echo read')
+    found = ocr.text_of(pdf("with text", "", "too"))
+    assert [(part.place, part.text) for part in found.parts] == [
+        ("page 1", "with text"), ("page 2", "read"), ("page 3", "too"),
+    ]  # fmt: skip
+    assert ocr.text_of(pdf("with text", "", "too")) == found
+    assert (tmp_path / "asked").read_bytes().startswith(b"stdin stdout -l eng\nP5 1667 2223 255")
+    assert (tmp_path / "asked").read_text("latin-1").count("stdin") == 1
+
+
+@pytest.mark.parametrize(
+    "script", ["sleep 60", "sleep 60 & sleep 60", "cat /dev/zero", "exit 1", "kill -SEGV $$", "while :; do :; done"]
+)
+def test_a_tesseract_that_hangs_floods_or_crashes_costs_the_picture(
+    ocr: OfficeFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    monkeypatch.setattr(office, "_READING", 0.5)
+    with_tesseract(tmp_path, monkeypatch, script)
+    found = ocr.text_of(pdf("with text", ""))
+    assert found.parts == (FilePart("page 1", "with text"),)
+    assert found.problem.startswith("tesseract failed or took too long")
+
+
+def test_a_page_is_drawn_within_limits() -> None:
+    assert picture_of(pdf("x"), 2) == FileText()
+    assert picture_of(b"%PDF-1.5\nnothing", 1) == FileText()
+    huge = pdf("").replace(b"[0 0 600 800]", b"[0 0 9e9 9e9]")
+    assert len(drawn(huge)) <= 4001 * 4001
+
+
+def test_without_tesseract_the_note_says_what_to_install(ocr: OfficeFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    found = ocr.text_of(SCAN)
+    assert found == FileText(unread="pictures without text", problem="pictures are not read: install tesseract")
+
+
+def test_after_its_time_no_more_pages_are_read(
+    ocr: OfficeFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(office, "_READING", -1)
+    assert ocr.text_of(SCAN).problem == "tesseract failed or took too long: see tesseract --list-langs"
