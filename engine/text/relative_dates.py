@@ -35,11 +35,13 @@ from engine.text.spans import (
     time_of,
 )
 from engine.text.words import FUNCTION_WORDS, words
-from prompts import prompt
+from prompts import prompt, word_patterns
 from store.types import replace
 
 LONGEST = 100  # characters of a date expression
-_ENGLISH = dict(pair.split("=") for pair in prompt("day_words").split())
+_ENGLISH = dict(pair.replace("_", " ").split("=") for pair in prompt("day_words").split())
+_GLUED = re.compile("|".join(sorted(filter(re.compile(r"[\u3040-\u9fff]{2}").match, _ENGLISH), key=len, reverse=True)))
+_AHEAD = re.compile("{ahead}|{later}".format(**word_patterns("languages")), re.I)
 _BEHIND = re.compile(r"(\w+)\s+(next|last|que\s+viene)", re.I)  # vendredi prochain
 _FOREIGN_PART = re.compile(rf"(?<=\w)\s+{FOREIGN_PART}$", re.I)
 _NUMBERED = re.compile(r"(0?[1-9]|1[0-2])月(\d{1,2})[日号]")
@@ -74,7 +76,7 @@ _SEASONS = {"winter": 12, "spring": 3, "summer": 6, "autumn": 9, "fall": 9}
 def resolve(span: str, written: datetime, past: bool = False) -> dates.Days | None:
     """Return the days that a date expression means; a bare weekday is the next, or with `past` the last."""
     today, text = written.date(), _FOREIGN_PART.sub("", span[:LONGEST].strip())
-    if days := dates.near_day(text, today):
+    if days := dates.near_day(span, today) or dates.near_day(text, today):
         return days
     text = _ORDINAL.sub(_in_digits, _DROPPED.sub(r"\1", _in_english(text)).strip())
     if _NOT_A_SINGLE_DAY.fullmatch(text):
@@ -97,6 +99,8 @@ def resolve(span: str, written: datetime, past: bool = False) -> dates.Days | No
 def _in_english(text: str) -> str:
     """Return a date expression with the words of other languages in English, and "vendredi prochain" the other way."""
     text = _NUMBERED.sub(lambda match: f"{match[2]} {MONTH_NAMES[int(match[1]) - 1]}", text)
+    text = _AHEAD.sub(lambda one: f"in {one['count'] or one['number']} {one['size'] or one['unit']}", text)
+    text = _GLUED.sub(lambda match: f" {_ENGLISH[match.group()]} ", text).strip()
     text = re.sub(r"(?<=\d)(?:er|º)\b|\sde(?=\s)", "", text) if text[:1].isdigit() else text
     text = re.sub(r"[^\W\d_]+", lambda match: _ENGLISH.get(match.group().lower(), match.group()), text)
     behind = _BEHIND.fullmatch(text)
@@ -114,6 +118,11 @@ def _relative(text: str, today: date, past: bool) -> dates.Days | None:
     if "before yesterday" in lower or "after tomorrow" in lower or lower == "last":
         step = 2 if "after" in lower else -1 if lower == "last" else -2  # "last" is left of "last night"
         return dates.Days(only := today + timedelta(days=step), only)
+    said = lower.split()
+    if "week" in said and (named := [day for day in WEEKDAYS if day in said]):  # "Freitag nächster Woche"
+        which = next((word for word in ("next", "last") if word in said), "this")
+        week = next(iter(dates.find(f"{which} week", today)))
+        return dates.Days(day := week.first + timedelta(days=WEEKDAYS.index(named[0])), day)
     if match := _FEW_AGO.search(text):
         size = _unit_days(match["unit"] or match["size"])
         return dates.Days(today - timedelta(days=5 * size), today - timedelta(days=2 * size))

@@ -19,6 +19,7 @@ LONGEST = 2000  # characters of a text that are searched
 _LISTED = word_patterns("languages")
 MONTH = rf"(?:{_LISTED['month']})\b\.?"
 WEEKDAY = r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|(?:mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)\b\.?)"
+_AHEAD = re.sub(r"\?P<\w+>", "?:", _LISTED["ahead"])
 _FOREIGN_DAY, FOREIGN_PART = _LISTED["weekday"], _LISTED["part"]
 _NAMED = rf"(?:{_FOREIGN_DAY}|{_LISTED['unit']})"
 _FOREIGN_NEXT = rf"(?:{_LISTED['before']})\s+{_NAMED}\b|{_NAMED}\s+(?:{_LISTED['behind']})\b"
@@ -48,7 +49,8 @@ _DATE = (
     rf"|(?:(?:early|late|mid|end\s+of|beginning\s+of)[\s-]+)?{WHICH}\s+(?:(?:few|couple\s+of|{_WORD}|\d{{1,4}})\s+)?"
     rf"(?:{UNIT}|{WEEKDAY}|{PART}|{SEASON}|{MONTH})(?:\s+{PART})?"
     rf"|(?<=\bin\s)(?:(?:early|late|mid)[\s-]+)?{MONTH}|(?<=\bsince\s){MONTH}|(?<=\buntil\s){MONTH}|(?<=\bby\s){MONTH}"
-    rf"|{_FOREIGN_NEXT}|{WEEKDAY}(?:\s+{PART})?|{_FOREIGN_DAY}\b(?:\s+{FOREIGN_PART})?|(?<=\bon\s)the\s+(?:\d{{1,2}}(?:st|nd|rd|th)|{_ORDINAL})\b|(?:(?:the|in)\s+)?{SEASON}(?:\s+of)?\s+\d{{4}}|(?:19|20)\d\d(?![\w:-])"
+    rf"|(?:{_FOREIGN_NEXT})(?:\s+(?:am\s+)?{_FOREIGN_DAY}\b)?|{WEEKDAY}(?:\s+{PART})?"
+    rf"|{_FOREIGN_DAY}\b(?:\s+(?:{FOREIGN_PART}|(?:(?:de\sla|на|der)\s+)?(?:{_FOREIGN_NEXT})))?|(?<=\bon\s)the\s+(?:\d{{1,2}}(?:st|nd|rd|th)|{_ORDINAL})\b|(?:(?:the|in)\s+)?{SEASON}(?:\s+of)?\s+\d{{4}}|(?:19|20)\d\d(?![\w:-])"
 )
 _HOUR = rf"(?:\d{{1,2}}(?:[:.]\d\d)?|{_WORD})"
 _CLOCK = (
@@ -81,7 +83,7 @@ _MONEY = r"(?:[$€£¥]|\b(?:usd|eur|gbp|us\$))\s?\d[\d,.]{0,15}\s?(?:k\b|m\b|b
 _UNITS = r"(?:%|(?:percent|dollars?|euros?|pounds?|cents?|bucks|usd|eur|gbp|chf|kg|km|miles?|mwh?|mmbtu|bcf|hours?)\b)"
 _ANY_CASE = frozenset[Kind](("date", "time", "duration", "number", "amount", "link"))
 _FINDERS: dict[Kind, str] = {
-    "date": rf"{_LISTED['date']}|\b(?:{_DATE})",
+    "date": rf"{_LISTED['date']}|\b(?:{_AHEAD}|{_DATE})",
     "time": f"{_LISTED['time']}|{_CLOCK}",
     "duration": rf"(?:(?:about|nearly|almost|over)\s)?\b{COUNT}[\s-]+(?:more\s)?{UNIT}|since\s\d{{4}}\b",
     "place": f"{_ROOM}|{_STREET}|{_SOMEWHERE}|{_THERE}",
