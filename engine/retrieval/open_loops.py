@@ -16,9 +16,10 @@ from engine.retrieval.evidence import placed, timed
 from engine.text.people import bare_title, folded_address, folded_name, name_and_address, name_forms
 from engine.text.relative_dates import resolve
 from engine.text.spans import find
-from engine.text.time_sensitive import phrases, plain_words, word_lists
+from engine.text.time_sensitive import is_foreign, phrases, plain_words, word_lists
 from engine.text.words import Span, content_words, sentences, spoken_sentences
 from engine.types import OpenLoop, OpenLoopOptions, Passage, Report
+from prompts import word_patterns
 from store.catalog import Catalog
 from store.search import Reader
 from store.types import Hit, Scope, names_person, replace
@@ -27,6 +28,7 @@ _LIST = "open_loops"
 _FEWEST_WORDS, _MOST_WORDS = 3, 60  # words of a sentence
 _SKIPPED = 3  # phrases of "between"
 _OPENING = 4  # words in which a question begins to ask
+_LONGEST = 300  # characters of a sentence in another language
 _LONGEST_DUE = 10  # days of a time by which something is due, at most
 _WORD = re.compile(r"[^\W_]+")
 _QUOTED = re.compile(r"[\s(]*[\"“”«„`'?]")  # or of a line with letters that were lost
@@ -58,18 +60,55 @@ class Commitment:
 def commitment(text: str, around: Surroundings) -> Commitment | None:
     """Return the task or question that a sentence leaves open; None if there is none, or in doubt."""
     tokens = plain_words(text)
-    if not _FEWEST_WORDS <= len(tokens) <= _MOST_WORDS or _QUOTED.match(text):
+    if _QUOTED.match(text):
         return None
+    if not _FEWEST_WORDS <= len(tokens) <= _MOST_WORDS:
+        return _in_others(text, around)
     for language in word_lists(_LIST):
         found = _in_language(language, text, tokens, around)
         if found and not _has(language, "cancel", tokens) and not (around.spoken and _has(language, "once", tokens)):
             return found
-    return None
+    return _in_others(text, around)
+
+
+def _in_others(text: str, around: Surroundings) -> Commitment | None:
+    """Return what a sentence in another language than English leaves open."""
+    asks = has_cue("asks", text)
+    said = next((one for one in ("reply", "request", "promise", "person") if has_cue(one, text, unless="never")), None)
+    found = _cue(said).search(text) if said and not (asks and around.spoken) else None
+    if found is None or len(text) > _LONGEST or _cue("if").search(text[: found.start()]):
+        return None
+    if said == "person":
+        return Commitment("question", "reader", replies=True) if asks else None
+    if said == "promise":
+        return None if asks or has_cue("denied", text) else Commitment("task", "writer")
+    return None if said == "reply" and around.spoken else Commitment("task", "reader", replies=said == "reply")
+
+
+def has_cue(kind: str, text: str, unless: str = "") -> bool:
+    """Return whether a sentence in another language than English has a cue, and none of another kind."""
+    found = _is_other(text) and _cue(kind).search(text)
+    return bool(found) and not (unless and _cue(unless).search(text))
+
+
+_HINTS = frozenset(word_patterns("cues")["hint"].split("|"))
+
+
+@lru_cache(1 << 12)
+def _is_other(text: str) -> bool:
+    """Return whether a sentence may be in another language: most are not, and are told so at once."""
+    has_hint = not _HINTS.isdisjoint(text.casefold().replace("'", " ").split())
+    return has_hint or (not text.isascii() and is_foreign(text))
+
+
+@cache
+def _cue(kind: str) -> re.Pattern[str]:
+    return re.compile(word_patterns("cues")[kind].replace(" ", r"\s+"), re.IGNORECASE)
 
 
 def is_marked(text: str) -> bool:
     """Return whether a line begins as an item of a list of tasks: "Action: ...", "TODO: ...", "[ ] ..."."""
-    return _CHECKBOX.match(text) is not None or is_headed(text, _LIST, "marker")
+    return any(form.match(text) for form in (_CHECKBOX, _cue("marker"))) or is_headed(text, _LIST, "marker")
 
 
 def is_headed(text: str, name: str, part: str) -> bool:
@@ -85,7 +124,7 @@ def says_done(text: str) -> bool:
     tokens = plain_words(text)
     return any(
         _has(language, "done", tokens) and not _has(language, "undone", tokens) for language in word_lists(_LIST)
-    )
+    ) or has_cue("done", text, unless="undone")
 
 
 def is_mass_mail(sender: str, text: str) -> bool:

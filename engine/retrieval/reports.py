@@ -25,6 +25,7 @@ from engine.retrieval.open_loops import (
     commitment,
     due_day,
     each_once,
+    has_cue,
     is_headed,
     is_mass_mail,
     item_of,
@@ -104,6 +105,7 @@ def decisions(turns: Turns) -> list[Said]:
     for at, said in enumerate(turns):
         able = [_FEWEST <= len(one.tokens) <= _LONGEST and not one.has("not") for one in said]
         found += [one for number, one in enumerate(said) if able[number] and _is_decided(turns, at, number)]
+        found += [one for one in said if has_cue("decided", one.text, unless="undecided") and one not in found]
     return found
 
 
@@ -143,6 +145,7 @@ def _listed(turns: Turns, part: str) -> list[Said]:
 def open_questions(turns: Turns) -> list[Said]:
     """Return the questions that nobody could answer, and the sentences that say that something is open."""
     found = [one for said in turns for one in said if one.has("open") and not one.has("settled") and not one.asks]
+    found += [one for said in turns for one in said if has_cue("open", one.text, unless="asks")]
     for (*_, one), reply in pairwise(turns):
         is_short = sum(len(other.tokens) for other in reply) <= _REPLY and len(one.tokens) > _FEWEST
         if one.asks and is_short and reply[0].speaker != one.speaker and reply[0].begins("unknown", 2):
