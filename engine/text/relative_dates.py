@@ -118,11 +118,11 @@ def _relative(text: str, today: date, past: bool) -> dates.Days | None:
     if "before yesterday" in lower or "after tomorrow" in lower or lower == "last":
         step = 2 if "after" in lower else -1 if lower == "last" else -2  # "last" is left of "last night"
         return dates.Days(only := today + timedelta(days=step), only)
-    said = lower.split()
-    if "week" in said and (named := [day for day in WEEKDAYS if day in said]):  # "Freitag nächster Woche"
-        which = next((word for word in ("next", "last") if word in said), "this")
-        week = next(iter(dates.find(f"{which} week", today)))
-        return dates.Days(day := week.first + timedelta(days=WEEKDAYS.index(named[0])), day)
+    there = [name for name in WEEKDAYS if name in lower]
+    if there and "week" in lower:  # "Freitag nächster Woche"
+        which = next((word for word in ("last", "this") if word in lower), "next")
+        monday = dates.find(f"{which} week", today)[0].first
+        return dates.Days(only := monday + timedelta(WEEKDAYS.index(there[0])), only)
     if match := _FEW_AGO.search(text):
         size = _unit_days(match["unit"] or match["size"])
         return dates.Days(today - timedelta(days=5 * size), today - timedelta(days=2 * size))

@@ -9,7 +9,7 @@ import pytest
 from engine.app import Pkb
 from engine.retrieval.open_loops import Surroundings, commitment, due_day, says_done
 from engine.retrieval.reports import Said, decisions, open_questions
-from engine.text.words import plain_words
+from engine.text.time_sensitive import plain_words
 from store.types import Chunk, Hit
 
 DATA = Path(__file__).parents[2] / "data"
