@@ -263,19 +263,14 @@ def _in_words(opened: Session, found: "Report") -> "Report":
     from engine.llm.generate import in_words
 
     until = monotonic() + _WRITING_S
-
-    def check_time() -> None:
-        if monotonic() > until:
-            raise TimeoutError
-
     try:
         if (model := opened.model) is None or model.roles:
             return found
-        items = in_words(model.load, found.items, check_time)
+        items = in_words(model.load, found.items, lambda: monotonic() < until)
     except PkbError as error:  # a cron mail is better without words than not sent
         return replace(found, writer=f"in quotes alone: {error.message}")
-    told = [f"in words of {model.name} where a source supports them", *filter(None, [model.warning])]
-    return replace(found, items=tuple(items), writer="; ".join(told))
+    told = "; ".join(filter(None, [f"in words of {model.name} where a source supports them", model.warning]))
+    return replace(found, items=tuple(items), writer=told)
 
 
 def people(opened: Session, name: str, scope: "Scope", limit: int) -> tuple[Person, ...]:

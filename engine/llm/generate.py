@@ -9,7 +9,6 @@ import dataclasses
 import re
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -430,33 +429,28 @@ _TOLD = ("date", "task", "question", "decision")  # kinds of items whose quotes 
 
 
 def in_words(
-    load: Callable[[], PromptReader], items: Sequence[OpenLoop], check_time: Callable[[], None]
+    load: Callable[[], PromptReader], items: Sequence[OpenLoop], goes_on: Callable[[], bool]
 ) -> list[OpenLoop]:
-    """Return items, each with what the model says of it if its quote and source support that.
-
-    TimeoutError of `check_time` ends it: the items that are left have none.
-    """
+    """Return items, each with what the model says of it if quote and source support that, while there is time."""
     found, reader = [*items], dataclasses.replace(load(), kept=None)  # each is read once
     places = [at for at, one in enumerate(items) if one.kind in _TOLD]
-    with suppress(TimeoutError):
-        for first in range(0, len(places), _AT_ONCE):
-            check_time()
-            some = places[first : first + _AT_ONCE]
-            chunks = [_chunk_of(items[place], at) for at, place in enumerate(some)]
-            written = ask_about(reader, chunks, prompt("digest"), _LINE * len(some), check_time)
-            for said in map(parse, written.splitlines()):
-                shown = [at - 1 for at in said.cited if 0 < at <= len(some)] or [*range(len(some))]
-                line = _NUMBERED.sub("", (said.answer or "").strip(_MARKS)).strip(_MARKS)
-                texts = [f"{chunks[at].header}\n{chunks[at].text}" for at in shown]
-                at = _bearing(line, "", texts)
-                if at is not None and _says_the_same(line, one := items[some[shown[at]]], texts[at]):
-                    found[some[shown[at]]] = replace(one, words=line)
+    for first in range(0, len(places), _AT_ONCE):
+        some = places[first : first + _AT_ONCE]
+        chunks = [_chunk_of(items[place], at) for at, place in enumerate(some)]
+        written = ask_about(reader, chunks, prompt("digest"), _LINE * len(some), lambda: None) if goes_on() else ""
+        for said in map(parse, written.splitlines()):
+            shown = [at - 1 for at in said.cited if 0 < at <= len(some)] or [*range(len(some))]
+            line = _NUMBERED.sub("", (said.answer or "").strip(_MARKS)).strip(_MARKS)
+            texts = [f"{chunks[at].header}\n{chunks[at].text}" for at in shown]
+            at = _bearing(line, "", texts)
+            if at is not None and _says_the_same(line, one := items[some[shown[at]]], texts[at]):
+                found[some[shown[at]]] = replace(one, words=line)
     return found
 
 
 def _chunk_of(one: OpenLoop, position: int) -> Chunk:
-    told = [f"for {one.who}" if one.who else "", f"by {spell_date(one.due, weekday=True)}" if one.due else ""]
-    text = " ".join([one.text, *filter(None, told)])
+    due = f"by {spell_date(one.due, weekday=True)}" if one.due else ""
+    text = " ".join(filter(None, [one.text, f"for {one.who}" if one.who else "", due]))
     header = " · ".join(filter(None, [one.source.speaker or one.source.sender, one.source.title]))
     return Chunk("", one.source.path, position, header, text, 1, 1)
 

@@ -62,12 +62,9 @@ def commitment(text: str, around: Surroundings) -> Commitment | None:
     tokens = plain_words(text)
     if _QUOTED.match(text):
         return None
-    if not _FEWEST_WORDS <= len(tokens) <= _MOST_WORDS:
-        return _in_others(text, around)
-    for language in word_lists(_LIST):
-        found = _in_language(language, text, tokens, around)
-        if found and not _has(language, "cancel", tokens) and not (around.spoken and _has(language, "once", tokens)):
-            return found
+    found = _in_english(text, tokens, around) if _FEWEST_WORDS <= len(tokens) <= _MOST_WORDS else None
+    if found and not _has("cancel", tokens) and not (around.spoken and _has("once", tokens)):
+        return found
     return _in_others(text, around)
 
 
@@ -122,16 +119,14 @@ def is_headed(text: str, name: str, part: str) -> bool:
 def says_done(text: str) -> bool:
     """Return whether a sentence says that something is done."""
     tokens = plain_words(text)
-    return any(
-        _has(language, "done", tokens) and not _has(language, "undone", tokens) for language in word_lists(_LIST)
-    ) or has_cue("done", text, unless="undone")
+    is_done = _has("done", tokens) and not _has("undone", tokens)
+    return is_done or has_cue("done", text, unless="undone")
 
 
 def is_mass_mail(sender: str, text: str) -> bool:
     """Return whether mail was written to nobody in particular, by its sender and its whole text."""
-    lists = word_lists(_LIST)
     local, tokens = plain_words(sender.rpartition("<")[2].partition("@")[0]), plain_words(text)
-    return any(_has(language, "sender", local) or _has(language, "mass", tokens) for language in lists)
+    return _has("sender", local) or _has("mass", tokens)
 
 
 def due_day(text: str, written: datetime | None) -> date | None:
@@ -161,113 +156,110 @@ def addressed(text: str, names: Collection[str]) -> str | None:
     return None
 
 
-def _in_language(language: str, text: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
+def _in_english(text: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
     asks = text.rstrip(" \t\n\"')”*_").endswith("?")
     if asks and around.spoken:  # whoever is asked answers at once
         return None
     if asks:
-        return _request(language, tokens, around, asks=True) or _question(language, tokens, around)
-    if _triggers(language).isdisjoint(tokens):
+        return _request(tokens, around, asks=True) or _question(tokens, around)
+    if _triggers().isdisjoint(tokens):
         return None
-    found = _request(language, tokens, around, asks=False)
+    found = _request(tokens, around, asks=False)
     if found or says_done(text):  # "Here is what I promised to send"
         return found
-    return _promise(language, text, tokens, around) or _named(language, text, tokens, around)
+    return _promise(text, tokens, around) or _named(text, tokens, around)
 
 
-def _request(language: str, tokens: Sequence[str], around: Surroundings, *, asks: bool) -> Commitment | None:
-    asked = phrases(_LIST, "reply", language).find(tokens)
+def _request(tokens: Sequence[str], around: Surroundings, *, asks: bool) -> Commitment | None:
+    asked = phrases(_LIST, "reply").find(tokens)
     says_what = not around.spoken and len(tokens) > _FEWEST_WORDS  # "Let me know." alone has no task
-    if says_what and not all(_has(language, "unless", tokens[:first]) for first, _ in asked):
+    if says_what and not all(_has("unless", tokens[:first]) for first, _ in asked):
         return Commitment("task", "reader", replies=True)
     parts = ["request"] + ["must"] * around.short
-    if any(_is_said(language, part, tokens, around) for part in parts):
+    if any(_is_said(part, tokens, around) for part in parts):
         return Commitment("task", "reader")
-    begins = around.short and not asks and _length_at(language, "imperative", tokens, 0)
+    begins = around.short and not asks and _length_at("imperative", tokens, 0)
     return Commitment("task", "reader") if begins else None
 
 
-def _promise(language: str, text: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
+def _promise(text: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
     parts = ["promise"] + ["wish"] * (not around.spoken) + ["need"] * around.short
-    if any(_is_said(language, part, tokens, around) for part in parts):
+    if any(_is_said(part, tokens, around) for part in parts):
         return Commitment("task", "writer")
-    if _is_said(language, "offer", tokens, around) and (around.spoken or find(text, "date")):
+    if _is_said("offer", tokens, around) and (around.spoken or find(text, "date")):
         return Commitment("task", "writer")
-    bare = around.short and _promises_without_subject(language, text, tokens)
+    bare = around.short and _promises_without_subject(text, tokens)
     return Commitment("task", "writer") if bare else None
 
 
-def _promises_without_subject(language: str, text: str, tokens: Sequence[str]) -> bool:
+def _promises_without_subject(text: str, tokens: Sequence[str]) -> bool:
     """Return whether a sentence leaves out "I": "Will call you", "Jan, will call you", "We arrived and will call"."""
-    lists = word_lists(_LIST)[language]
+    lists = word_lists(_LIST)["en"]
     for at, token in enumerate(tokens):
-        if (token,) not in lists["will"] or not _acts(language, tokens, at + 1, spoken=False):
+        if (token,) not in lists["will"] or not _acts(tokens, at + 1, spoken=False):
             continue
         goes_on = (tokens[at - 1],) in lists["and"] and (tokens[0],) in lists["self"]
         return at == 0 or goes_on or (at == 1 and _CALLED.match(text) is not None)
     return False
 
 
-def _named(language: str, text: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
+def _named(text: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
     written = _WORD.findall(text)
     if len(written) != len(tokens):
         return None
-    for first, end in sorted(phrases(_LIST, "will", language).find(tokens)):
+    for first, end in sorted(phrases(_LIST, "will").find(tokens)):
         near = ([*written[max(0, first - length) : first]] for length in (1, 2))  # "Reagan", or "Gus" of "Gus Tindall"
         called = (one for one in near if one and one[0] in around.names and all(word[:1].isupper() for word in one))
         name = next((" ".join(one) for one in called), None)
-        anyone = first > 0 and (tokens[first - 1],) in word_lists(_LIST)[language]["subject"]
-        acts = (name or anyone) and _acts(language, tokens, end, spoken=around.spoken)
-        if acts and not _has(language, "unless", tokens[:first]):
+        anyone = first > 0 and (tokens[first - 1],) in word_lists(_LIST)["en"]["subject"]
+        acts = (name or anyone) and _acts(tokens, end, spoken=around.spoken)
+        if acts and not _has("unless", tokens[:first]):
             return Commitment("task", "named" if name else "unknown", name)
     return None
 
 
-def _question(language: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
-    lists = word_lists(_LIST)[language]
+def _question(tokens: Sequence[str], around: Surroundings) -> Commitment | None:
+    lists = word_lists(_LIST)["en"]
     ends = any(tuple(tokens[-len(phrase) :]) == phrase for phrase in lists["tag"])
-    if ends or _has(language, "chat", tokens):
+    if ends or _has("chat", tokens):
         return None
-    personal = _has(language, "person", tokens)
+    personal = _has("person", tokens)
     asking = any((token,) in lists["asking"] for token in tokens[:_OPENING])
-    asks = personal or asking if around.short else asking and _has(language, "reader", tokens)
+    asks = personal or asking if around.short else asking and _has("reader", tokens)
     return Commitment("question", "reader", replies=True) if asks else None
 
 
-def _is_said(language: str, part: str, tokens: Sequence[str], around: Surroundings) -> bool:
+def _is_said(part: str, tokens: Sequence[str], around: Surroundings) -> bool:
     """Return whether a phrase of a part is there, with a verb of action behind it and nothing that takes it back."""
-    found = phrases(_LIST, part, language).find(tokens)
-    return any(
-        _acts(language, tokens, end, spoken=around.spoken) and not _has(language, "unless", tokens[:first])
-        for first, end in found
-    )
+    found = phrases(_LIST, part).find(tokens)
+    return any(_acts(tokens, end, spoken=around.spoken) and not _has("unless", tokens[:first]) for first, end in found)
 
 
-def _acts(language: str, tokens: Sequence[str], at: int, *, spoken: bool) -> bool:
+def _acts(tokens: Sequence[str], at: int, *, spoken: bool) -> bool:
     for _ in range(_SKIPPED + 1):
-        if _length_at(language, "spoken" if spoken else "verb", tokens, at):
+        if _length_at("spoken" if spoken else "verb", tokens, at):
             return True
-        at += (skipped := _length_at(language, "between", tokens, at))
+        at += (skipped := _length_at("between", tokens, at))
         if not skipped:
             return False
     return False
 
 
-def _length_at(language: str, part: str, tokens: Sequence[str], at: int) -> int:
+def _length_at(part: str, tokens: Sequence[str], at: int) -> int:
     """Return the number of words of the longest phrase of a part at a place; 0 for none."""
-    there = phrases(_LIST, part, language).find(tokens) if at < len(tokens) else ()
+    there = phrases(_LIST, part).find(tokens) if at < len(tokens) else ()
     return max((end - first for first, end in there if first == at), default=0)
 
 
-def _has(language: str, part: str, tokens: Sequence[str]) -> bool:
-    return any(phrases(_LIST, part, language).find(tokens))
+def _has(part: str, tokens: Sequence[str]) -> bool:
+    return any(phrases(_LIST, part).find(tokens))
 
 
 @cache
-def _triggers(language: str) -> frozenset[str]:
+def _triggers() -> frozenset[str]:
     """Return a word of each phrase that may make a sentence a task: most sentences have none of them."""
     parts = ("reply", "request", "must", "imperative", "promise", "wish", "offer", "need", "will")
-    listed = chain.from_iterable(word_lists(_LIST)[language][part] for part in parts)
+    listed = chain.from_iterable(word_lists(_LIST)["en"][part] for part in parts)
     return frozenset(max(phrase, key=len) for phrase in listed)
 
 
