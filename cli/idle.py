@@ -22,7 +22,7 @@ from store.errors import NoModel, NoStore, PkbError, UsageError
 from store.home import locate
 
 if TYPE_CHECKING:
-    from engine.idle.types import IdleReport, JobResult
+    from store.jobs import IdleReport, JobResult
 
 
 LABEL = "pkb.idle"
@@ -291,7 +291,7 @@ def idle(
             raise UsageError(f"--{action} cannot be combined with other options than --json", "pkb idle --status")
         arrange(action, as_json=as_json)
         return
-    from engine.idle.types import IdleReport, IdleRequest
+    from store.jobs import IdleReport, IdleRequest
 
     started = time.process_time() if sys.argv[1:2] == ["idle"] else 0.0  # a process for it
     began = time.monotonic() - started

@@ -25,7 +25,6 @@ from store.types import Scope, replace
 
 if TYPE_CHECKING:
     from engine.forget import ForgetPlan
-    from engine.idle.types import IdleReport, IdleRequest
     from engine.ingest.follow import Intervals
     from engine.ingest.imap import Fetched, MailAccount
     from engine.ingest.pipeline import Summary
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from store.erasure import Erased
     from store.history import HistoryEntry
     from store.integrity import Finding
+    from store.jobs import IdleReport, IdleRequest
 
 T = TypeVar("T")
 _RECENT = "30d"  # in which open loops are looked for
@@ -439,7 +439,7 @@ class Pkb:
         on_progress: OnProgress = lambda *_: None,
     ) -> "IdleReport":
         """Run background jobs for at most `seconds`; without `force`, only while the machine is idle."""
-        from engine.idle.types import IdleRequest
+        from store.jobs import IdleRequest
 
         return self.run_jobs(IdleRequest(time.monotonic(), budget_s, _ALL, dry_run, force), on_progress)
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from engine.idle import predict, refresh
 from engine.idle.refresh import Reasker
-from engine.idle.types import Job, Outcome, Planned, Plans, check_time
 from engine.operations import tidy
 from engine.session import Session
 from store.answers import AnswerBank, most_used, predicted_use
 from store.database import Ledger
 from store.documents import titled_documents
 from store.history import History, RetrievalLog, latest
+from store.jobs import Job, Outcome, Planned, Plans, check_time
 from store.types import Scope
 
 if TYPE_CHECKING:

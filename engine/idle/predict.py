@@ -22,7 +22,6 @@ from engine.ask.candidates import wanted
 from engine.ask.keys import begin, normalise, understood
 from engine.ask.semantic import why_different
 from engine.idle.refresh import Reasker, is_lasting
-from engine.idle.types import Job, Kind, Outcome, OutOfTime, check_time
 from engine.text.people import correspondents, named
 from engine.text.question import synthesis, understand
 from engine.text.spans import Kind as SpanKind
@@ -33,7 +32,7 @@ from engine.text.words import FUNCTION_WORDS, words
 from prompts import prompt
 from store.answers import known_questions, predicted_use
 from store.documents import TitledDocument
-from store.jobs import JobRow, Jobs, link_predictions
+from store.jobs import Job, JobRow, Jobs, Kind, Outcome, OutOfTime, check_time, link_predictions
 from store.types import Chunk, Hit, Scope, replace
 
 KIND: Kind = "populate"  # under which predicted questions are queued

@@ -17,12 +17,12 @@ from math import inf
 from msgspec import Struct
 
 from engine.idle.refresh import Reasker
-from engine.idle.types import Job, Outcome, Planned
 from engine.kv.restore import KvBinding, PromptReader, keep, prefill
 from engine.llm.prompt import chunk_ids, chunk_segment, fit, halved, system_ids
 from engine.models.types import Ids
 from engine.types import Trace
 from store.answers import CachedAnswer
+from store.jobs import Job, Outcome, Planned
 from store.kv_files import DocumentSegment, Key, Node, TreeRoot, grouped
 from store.kv_index import CountTotal, path_keys
 from store.types import Chunk, replace

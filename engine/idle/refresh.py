@@ -28,7 +28,6 @@ from engine.ask.keys import (
 from engine.ask.pipeline import change_of
 from engine.ask.semantic import above
 from engine.backends import Generative
-from engine.idle.types import DONE, Job, Outcome
 from engine.settings import Settings
 from engine.text.time_sensitive import time_sensitivity
 from engine.types import AskOptions, Backend, json_values
@@ -46,6 +45,7 @@ from store.answers import (
     most_used,
 )
 from store.database import Ledger
+from store.jobs import DONE, Job, Outcome
 
 if TYPE_CHECKING:
     from engine.types import Evidence

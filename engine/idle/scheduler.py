@@ -18,24 +18,29 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.idle.types import (
+from engine.operations import OnProgress, finish_forgetting
+from engine.session import Session, now
+from store.database import Ledger
+from store.errors import Locked, NoModel, PkbError
+from store.history import History
+from store.jobs import (
     IdleReport,
     IdleRequest,
     Job,
+    JobAccount,
+    JobCost,
     JobResult,
+    JobRow,
+    Jobs,
     Kind,
     Outcome,
     OutOfTime,
     Planned,
     Plans,
     State,
+    is_finished,
+    mark_finished,
 )
-from engine.operations import OnProgress, finish_forgetting
-from engine.session import Session, now
-from store.database import Ledger
-from store.errors import Locked, NoModel, PkbError
-from store.history import History
-from store.jobs import JobAccount, JobCost, JobRow, Jobs, is_finished, mark_finished
 
 if TYPE_CHECKING:
     from engine.llm.resident import ResidentModel

@@ -18,10 +18,10 @@ from store.types import Scope
 
 if TYPE_CHECKING:
     from engine.ask.followup import Write
-    from engine.idle.types import IdleReport, IdleRequest
     from engine.operations import OnProgress
     from engine.serve.process import ServerLink
     from engine.types import AskResult, OnText
+    from store.jobs import IdleReport, IdleRequest
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -177,8 +177,8 @@ def work(
     """Run idle jobs in the resident process, or in this one by `here` where there is none."""
     link = reach(opened) if opened.there and wants(opened) and not request.dry_run else None
     if link is not None:
-        from engine.idle.types import IdleReport
         from engine.serve.process import Broken, ConnectionLost, unpack
+        from store.jobs import IdleReport
 
         try:
             with closing(link):

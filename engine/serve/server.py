@@ -299,7 +299,7 @@ class RequestQueue(Thread):
 
     def _idle_run(self, job: QueuedRequest) -> None:
         from engine.idle.scheduler import run_idle
-        from engine.idle.types import IdleRequest
+        from store.jobs import IdleRequest
 
         def tell(step: str, done: int, total: int | None) -> None:
             job.send("piece", {"progress": [step, done, total]})

@@ -16,12 +16,12 @@ from engine.idle.plan import IdlePlanner, new_chunks
 from engine.idle.predict import Prediction, from_forms, offer, pick
 from engine.idle.refresh import Reasker
 from engine.idle.scheduler import JobRunner
-from engine.idle.types import Kind
 from engine.llm import prompt
 from engine.llm.prompt import in_document_order
 from engine.session import Session
 from engine.settings import Experiment, save
 from engine.types import AskOptions, AskResult
+from store.jobs import Kind
 from store.types import Hit, replace
 from tests.bench.metered import Metered, MeteredResident
 from tests.bench.policies import Order

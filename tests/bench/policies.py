@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.idle.types import Kind
 from engine.llm.prompt import PromptChunk, in_document_order
+from store.jobs import Kind
 
 STRIDE = 5  # questions predicted at a time (PerCache 5)
 TAU = 0.85  # of PerCache and of MeanCache (PerCache 5)

@@ -5,9 +5,9 @@ from typing import get_args
 import pytest
 from msgspec.structs import asdict
 
-from engine.idle.types import Kind
 from engine.llm.prompt import in_document_order
 from engine.settings import Settings, keys, put
+from store.jobs import Kind
 from tests.bench.home import experiment, of_file
 from tests.bench.policies import POLICIES, Policy, by_relevance
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from engine.app import Pkb
-from engine.idle.types import JobResult
 from engine.operations import CacheUse
 from engine.text.people import listed_attendees
 from engine.types import Answer
 from store.answers import predicted_use
 from store.documents import titled_documents
 from store.errors import UsageError
+from store.jobs import JobResult
 
 BUDGET = """Budget meeting
 Date: {day}

@@ -10,7 +10,6 @@ import pytest
 
 from engine.idle.plan import IdlePlanner
 from engine.idle.scheduler import JobRunner, stopping
-from engine.idle.types import OutOfTime
 from engine.llm.resident import ResidentModel
 from engine.models.load import load
 from engine.models.mlx import Mlx
@@ -18,7 +17,7 @@ from engine.session import Session
 from store.answers import AnswerBank
 from store.database import Ledger
 from store.history import History, HistoryEntry
-from store.jobs import JobRow, Jobs
+from store.jobs import JobRow, Jobs, OutOfTime
 from tests.demo import NANO, copied, environment
 
 QUESTION = "How much is a ticket for the summer concert?"

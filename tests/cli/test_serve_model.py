@@ -14,7 +14,6 @@ from threading import Thread
 import pytest
 
 from engine.app import Pkb
-from engine.idle.types import IdleRequest
 from engine.llm.resident import ResidentModel
 from engine.models.load import load
 from engine.models.mlx import Mlx
@@ -23,6 +22,7 @@ from engine.serve.server import Cancelled, QueuedRequest, RequestQueue
 from engine.session import session
 from engine.types import AskOptions
 from store.errors import Locked
+from store.jobs import IdleRequest
 from store.locks import Lease
 from tests.cli.serving import Served, ask_through_kills, served, wait
 from tests.demo import NANO, WORDS, copied, environment

@@ -13,12 +13,12 @@ from pathlib import Path
 from engine.ask.keys import prepare
 from engine.idle.refresh import Reasker
 from engine.idle.scheduler import JobRunner
-from engine.idle.types import Job, JobResult, Outcome
 from engine.settings import Settings
 from engine.text.question import Question
 from engine.types import Answer, AskOptions, Evidence, GeneratedAnswer, Passage, Source, Trace
 from store.answers import AnswerBank, CachedAnswer
 from store.database import Ledger, open_ledger
+from store.jobs import Job, JobResult, Outcome
 from store.types import Chunk
 from tests.engine.ask.backend import Unable
 from tests.engine.ask.passages import passage

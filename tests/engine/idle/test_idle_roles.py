@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from engine.idle.plan import IdlePlanner
-from engine.idle.types import Kind
 from engine.kv.restore import KvBinding, PromptReader
 from engine.llm.prompt import question_segment
 from engine.session import Session
+from store.jobs import Kind
 from tests.demo import NANO
 from tests.engine.ask.small_home import SmallHome, ask, ingest
 from tests.engine.models.shapes import add_adapter

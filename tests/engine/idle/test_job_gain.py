@@ -1,7 +1,7 @@
 """The gain of a job, and the cost of a token by which prefetching is planned."""
 
 from engine.idle.prefetch import cost_of_token
-from engine.idle.types import Job
+from store.jobs import Job
 from store.kv_index import CountTotal
 
 

@@ -10,8 +10,7 @@ import pytest
 from engine.idle import predict, refresh
 from engine.idle.predict import Prediction, offer
 from engine.idle.refresh import Reasker
-from engine.idle.types import Job, JobResult
-from store.jobs import MAX_ATTEMPTS, JobAccount, Jobs
+from store.jobs import MAX_ATTEMPTS, Job, JobAccount, JobResult, Jobs
 from tests.engine.ask.small_home import SmallHome, ask, ingest
 from tests.engine.idle.small_home import Home, home, run_jobs, runner, states
 

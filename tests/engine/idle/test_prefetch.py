@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.idle.prefetch import Evictable, WantedSegment, make_room, most_retrieved
-from engine.idle.types import Job
+from store.jobs import Job
 from store.kv_files import Node
 
 ASKED = [("a", "b"), ("b", "c"), ("a", "c"), ("c",), ("d",)]

@@ -12,12 +12,12 @@ import pytest
 from msgspec import structs
 
 from engine.idle.prefetch import PrefetchContext, WantedSegment, is_cached, key_of, plan_segments
-from engine.idle.types import Job, JobResult, Planned
 from engine.kv.costs import MeasuredCosts
 from engine.kv.restore import KvBinding, PromptReader
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.types import Ids
+from store.jobs import Job, JobResult, Planned
 from store.kv_index import CountTotal
 from tests.bench.metered import Metered, Work, flops, parts_of, size_of
 from tests.demo import NANO

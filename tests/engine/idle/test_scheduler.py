@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.types import DONE, Job, Kind, Outcome, OutOfTime, Planned, Plans
 from store.database import Ledger, open_ledger
 from store.errors import Locked, PkbError
-from store.jobs import MAX_ATTEMPTS, JobAccount, JobCost, Jobs
+from store.jobs import DONE, MAX_ATTEMPTS, Job, JobAccount, JobCost, Jobs, Kind, Outcome, OutOfTime, Planned, Plans
 from store.kv_index import KvIndex
 from tests.engine.idle.small_home import NOW, PLENTY, runner, states
 

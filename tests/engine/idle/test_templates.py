@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.idle.predict import fillers, forms, from_forms, may_answer
-from engine.idle.types import OutOfTime
+from store.jobs import OutOfTime
 from tests.engine.idle.kit import hit
 
 ASKED = [

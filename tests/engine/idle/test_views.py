@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.idle.predict import Prediction, View, plan_predictions, predict
-from engine.idle.types import OutOfTime
 from store.answers import AnswerBank, CachedAnswer
-from store.jobs import Jobs
+from store.jobs import Jobs, OutOfTime
 from tests.engine.idle.small_home import Home, home, run_jobs, states
 
 

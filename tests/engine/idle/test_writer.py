@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from engine.idle.plan import writer
-from engine.idle.types import OutOfTime
 from engine.models.types import Frame
+from store.jobs import OutOfTime
 from tests.engine.llm.scripted_model import ScriptedModel
 
 

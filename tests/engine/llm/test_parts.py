@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from engine.idle.types import OutOfTime
 from engine.kv.costs import MeasuredCosts
 from engine.kv.restore import KvBinding, PromptReader
 from engine.llm.generate import ask_about
@@ -20,6 +19,7 @@ from engine.models.adapters import find_adapter
 from engine.models.load import load, movable
 from engine.models.mlx import Mlx
 from prompts import prompt
+from store.jobs import OutOfTime
 from store.types import Chunk
 from tests.effort import examples, slow_only
 from tests.engine.ask.equivalence_box import (
