@@ -167,7 +167,7 @@ def answer_from_row(row: Sequence[Any]) -> CachedAnswer:
     return CachedAnswer(question, scope, writer, day, reply, tuple(json.loads(evidence)), *rest)
 
 
-_REMOVED_S = 86_400.0  # for which a removed chunk is remembered: no job or answer that was begun before takes as long
+REMOVED_S = 86_400.0  # for which a removed chunk is remembered: no job or answer that was begun before takes as long
 OF_REMOVED = "EXISTS (SELECT 1 FROM json_each({}) JOIN removed_chunks ON chunk = value)"
 _ASKED = f"""SELECT key FROM history JOIN retrievals ON retrievals.question = history.id
              WHERE key IS NOT NULL AND {OF_REMOVED.format("retrievals.chunks")}"""
@@ -217,7 +217,7 @@ def drop_derived(ledger: Ledger, now: float) -> None:
         return
     for sql in _DROP_DERIVED:
         ledger.rows.execute(sql)
-    ledger.rows.execute("DELETE FROM removed_chunks WHERE at < ?", (now - _REMOVED_S,))
+    ledger.rows.execute("DELETE FROM removed_chunks WHERE at < ?", (now - REMOVED_S,))
 
 
 class RefreshCandidates:

@@ -21,6 +21,7 @@ from store.errors import DamagedLedger, NoStore, PkbError
 BUSY_MS = 20_000
 EPOCH: Final = "forget.epoch"  # the counter of how often forgetting began or ended: odd while it goes on
 DOUBTFUL = "tables.doubtful"  # the small value that says that the tables may have other documents or chunks
+CHANGED_SINCE = "changed.since"  # the generation from which on the ledger knows which documents changed
 HOLDS_TEXT = "(depth > 1 OR coalesce(document, '') != '')"  # of nodes of the KV cache: the first of a prompt may not
 UNCOMPACTED = "uncompacted"  # the counter of rows added to LanceDB, or deleted, since its tables were last rewritten
 _APPLICATION_ID = 0x706B6231  # "pkb1"
@@ -132,7 +133,9 @@ def open_ledger(path: Path, *, create: bool = False, durable: bool = False) -> L
     if not create and not exists(path):
         raise NoStore
     try:
-        rows = sqlite3.connect(path, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False)
+        # By its URI: then others can be attached to read them alone.
+        name, timeout = path.absolute().as_uri(), BUSY_MS / 1000
+        rows = sqlite3.connect(name, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
         path.chmod(0o600)  # whatever the umask of the process that made it
         _turn_wal_on(rows)
         rows.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")

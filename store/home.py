@@ -27,14 +27,18 @@ class PathInside:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The three paths of one pkb, data, a cache that backups may leave out, and the config file; and those inside."""
+    """The three paths of one pkb, data, a cache that backups may leave out, and the config file; and those inside.
+
+    A reader's home has a `source`, the data of the one whose search tables it reads.
+    """
 
     data: Path
     cache: Path
     config: Path
+    source: Path | None = None
 
     ledger = PathInside("data", "ledger.db")  # SQLite: everything that is counted or looked up by key
-    tables = PathInside("data", "tables")  # LanceDB: everything that is searched
+    tables = PathInside("bank", "tables")  # LanceDB: everything that is searched
     index = PathInside("data", "index")  # the mapped index: what retrieval reads of the tables, made from them
     locks = PathInside("data", "locks")
     share = PathInside("data", "share")  # the keys that this machine shares its KV cache with
@@ -44,6 +48,11 @@ class Home:
     kv = PathInside("cache", "kv")
     opened = PathInside("cache", "opened")  # a copy of the attached file that was opened last
     compiled = PathInside("cache", "tmp/mlx")  # code that MLX compiles, and compiles again where it is missing
+
+    @property
+    def bank(self) -> Path:
+        """Return the data that the search tables are part of, this home's or its source's."""
+        return self.source or self.data
 
     def other_cache_bytes(self) -> int:
         """Return the bytes of the rest of the cache."""

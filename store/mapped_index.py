@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from store import shards
 from store.catalog import Catalog
 from store.checksums import Checksum, TableFiles, checksum, is_intact
-from store.database import DOUBTFUL, Ledger
+from store.database import CHANGED_SINCE, DOUBTFUL, Ledger
 from store.errors import DamagedTable, Locked
 from store.home import Home, Identity, identity
 from store.locks import Lease
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _TRIES = 100  # to read what other processes write meanwhile
 _PATIENCE_S = 30.0  # for another process that writes the files
 _LIST = "index"  # the small value of the ledger that lists the shards; where an earlier pkb wrote another, none
+_REMEMBERED = 1_000  # generations for which a reader's home can learn what changed
 _NEVER = 1 << 40  # a day after all others
 _NEAR = 4_096  # vectors: of 57,000 of mail and minutes, these hold 99.8 % of the nearest 50
 _KEPT = 4_096  # chunks that are kept for other questions: 12 MB
@@ -215,7 +216,7 @@ class MappedIndex:
     ) -> None:
         self._limits = limits
         self._folder, self._lock = home.index, Lease(home.locks / "index")
-        self._table_files = TableFiles(ledger, home.tables)
+        self._table_files, self._is_part = TableFiles(ledger, home.tables), home.source is not None
         self._ledger, self._open_tables = ledger, open_tables
         self._state: IndexState | None = None
         self._mapped = dict[tuple[str, Identity | None], Arrays]()  # of the files
@@ -350,7 +351,7 @@ class MappedIndex:
         for part in shards.slices([reads[name] for name in names], self._limits.shard):
             some = names[part.start : part.stop]
             between = f"document BETWEEN {quoted(some[0])} AND {quoted(some[-1])}"
-            within = between if every else among("document", some)
+            within = between if every and not self._is_part else among("document", some)  # no rows of another's
             collections = {one: Catalog(self._ledger).collections(one) for one in some}
             rows = self._open_tables().select("chunks", within, shards.ROW)
             rows = [row | {"collections": collections.get(row["document"], ())} for row in rows]
@@ -410,8 +411,10 @@ class MappedIndex:
     def _write_list(self, listed: ShardList) -> None:
         with self._ledger.transaction():
             self._ledger.set(_LIST, json.encode(listed).decode())
-            sql = "DELETE FROM changed_documents WHERE generation < ?"
-            self._ledger.rows.execute(sql, (listed.state.generation,))
+            generation, known = listed.state.generation, self._ledger.get(CHANGED_SINCE)
+            since = max(int(known or generation), generation - _REMEMBERED)
+            self._ledger.set(CHANGED_SINCE, str(since))
+            self._ledger.rows.execute("DELETE FROM changed_documents WHERE generation < ?", (since,))
 
     def _read_list(self) -> ShardList | None:
         with suppress(ValueError):
