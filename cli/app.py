@@ -53,6 +53,7 @@ PANELS = {
     "Expert": {
         "adapter": ("model", "adapter", "Add and use LoRA adapters of the language model."),
         "peer": ("serve", "peer", "Add, list and remove machines that share KV caches."),
+        "user": ("serve", "user", "Add, list, change and remove people who see a part of your archive."),
         "export": ("export", "export", "Write cached questions with answers and sources as JSON, an object a line."),
     },
 }
@@ -60,7 +61,13 @@ COMMANDS = {name: about for panel in PANELS.values() for name, about in panel.it
 # Spellings of earlier versions, which this one still takes, and what they are now.
 RENAMED = {"watch": ("ingest", "--watch"), "check": ("doctor", "--data"), "open": ("show", "--open")}
 _SHORT = {"before": ("meeting", "--before")}
-_ALONE = {"model": "list", "adapter": "list", "peer": "list", "config": "show"}  # what a group does without a command
+_ALONE = {
+    "model": "list",
+    "adapter": "list",
+    "peer": "list",
+    "user": "list",
+    "config": "show",
+}  # what a group does without a command
 _RENAMED_FLAGS = {"--no-cache": "--cache=off", "--fresh": "--cache=refresh", "--stale-ok": "--cache=stale"}
 _WELCOME = """\
 pkb answers questions about your own mail and meetings, on this machine. Start with one of:

@@ -260,6 +260,7 @@ class Pkb:
 
     def embed(self) -> Iterator[tuple[int, int]]:
         """Compute missing embeddings, newest chunks first; yields how many are done and left. NoModel without one."""
+        self.session.refuse_reader()
         if operations.missing_vectors(self.session):
             yield from operations.embed(self.session)
 
@@ -463,6 +464,7 @@ class Pkb:
 
     def check(self, *, read_data: bool = False, repair: bool = False) -> "list[Finding]":
         """Verify index and caches, after repairs if `repair`; with `read_data` all files are read."""
+        self.session.refuse_reader()
         return operations.check(self.session, read_data=read_data, repair=repair)[0]
 
     def doctor(self) -> "Iterator[Check]":
@@ -492,6 +494,7 @@ class Pkb:
         """Plan what to forget: files, folders, Message-IDs or numbers of sources, or a question."""
         from engine.forget import ForgetRequest, documents_of, plan
 
+        self.session.refuse_reader()
         named = list[str]()
         for target in targets:
             number = operations.source_number(target)

@@ -379,7 +379,7 @@ def finish_forgetting(opened: Session, on_progress: OnProgress) -> None:
     """Finish a `pkb forget` that was killed; if others are reading, the next run does it."""
     from store.erasure import Eraser, is_unfinished
 
-    if is_unfinished(opened.ledger):
+    if is_unfinished(opened.ledger) and not opened.home.source:
         with suppress(Locked), opened.locks.exclusive():
             eraser = Eraser(opened.home, opened.ledger, opened.tables, opened.mapped)
             erased = eraser.finish(opened.now.timestamp(), on_progress)

@@ -11,10 +11,10 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from engine.settings import Experiment, Settings, load, put, unknown
+from engine.settings import AdapterSettings, Experiment, MeSettings, Settings, load, put, unknown
 from prompts import word_patterns
 from store.errors import DamagedLedger, DiskFull, NoModel, UnsafePlace, UsageError, disk_failure
-from store.home import ELSEWHERE, has_tables, is_full, locate, unsafe_place
+from store.home import ELSEWHERE, Home, has_tables, is_full, locate, unsafe_place
 from store.types import fold, replace
 
 if TYPE_CHECKING:
@@ -60,7 +60,17 @@ class Session:
         settings = load(self.home.config)
         if others := unknown(self.home.config):
             self.on_notice(f"{self.home.config}: ignored unknown settings: {', '.join(others)}")
+        if self.home.source:
+            settings = self._of_user(settings)
         return replace(settings, experiment=self._experiment) if self._experiment else settings
+
+    def _of_user(self, settings: "Settings") -> "Settings":
+        """Return the settings for a user: their addresses, and nothing that was made from what others wrote."""
+        from store.readers import UserBook
+
+        own = UserBook(Home(self.home.bank, self.home.cache, self.home.config)).find(self.home.data.name)
+        kv = replace(settings.kv, remote="")
+        return replace(settings, me=MeSettings(own.addresses), adapter=AdapterSettings(), kv=kv)
 
     @property
     def me(self) -> tuple[str, ...]:
@@ -88,9 +98,10 @@ class Session:
     def make(self) -> None:
         """Create the home if it does not exist; the ledger is opened for writing from now on, never a copy of it.
 
-        UnsafePlace if nothing may be written there.
+        UnsafePlace if nothing may be written there, UsageError where another home is the one to write to.
         """
         self.refuse_unsafe()
+        self.refuse_reader()
         self.home.create()
         if not self._create:
             self.reopen()
@@ -100,6 +111,11 @@ class Session:
         """Raise UnsafePlace if nothing may be written to the home."""
         if self.unsafe:
             raise UnsafePlace(self.unsafe, ELSEWHERE)
+
+    def refuse_reader(self) -> None:
+        """Raise UsageError in the home of a user: what is indexed is the matter of the home that it reads."""
+        if self.home.source:
+            raise UsageError("this home shows a part of another one, which indexes and forgets", "unset PKB_HOME")
 
     @property
     def there(self) -> bool:
@@ -136,7 +152,10 @@ class Session:
         try:
             opened = open_ledger(self.home.ledger, create=self._create, durable=self._create)
             self._file = self.home.ledger.stat().st_ino
-            if self.home.mail.is_dir():
+            if self.home.source:
+                self._follow(opened)
+                opened.renew()
+            elif self.home.mail.is_dir():
                 from store.catalog import follow_mail
 
                 follow_mail(opened, self.home.mail)
@@ -145,6 +164,12 @@ class Session:
             if self._create or (why := disk_failure(error, self.home.data)) is None:
                 raise
             return self._copy(why)
+
+    def _follow(self, ledger: "Ledger") -> None:
+        """Take over what the home that this one reads knows by now."""
+        from store.readers import follow
+
+        follow(self.home, ledger)
 
     def _copy(self, why: str) -> "Ledger":
         from store.database import open_copy
@@ -226,6 +251,8 @@ class Session:
         """Return the locks."""
         from store.locks import Locks
 
+        if self.home.source:  # the tables change with the ledger that lists their files
+            return Locks(self.home.source / "locks", lambda: self._follow(self.ledger))
         return Locks(self.home.locks)
 
     @cached_property

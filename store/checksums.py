@@ -16,12 +16,13 @@ from zlib import crc32
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from store.errors import DiskFull
+from store.errors import DiskFull, PkbError
 from store.home import Identity, identity
 
 if TYPE_CHECKING:
     from store.database import Ledger
 
+TAKEN = "taken"  # the small value of a reader's ledger that says what it took over last
 _BLOCK = 1 << 20
 _REWRITTEN = "latest_version_hint.json"  # by every commit; LanceDB manages without it
 _ROWS = ("data", "_deletions")  # the folders of a table without which rows are lost
@@ -110,7 +111,9 @@ class TableFiles:
         self._ledger.rows.executemany("DELETE FROM table_files WHERE path = ?", [(p,) for p in self._listed(table)])
 
     def settle(self) -> None:
-        """Remove what is not listed."""
+        """Remove what is not listed; PkbError where another ledger than this one tells what is."""
+        if self._ledger.get(TAKEN):
+            raise PkbError("these tables are those of another home, which writes them", "unset PKB_HOME")
         known = self._listed()
         held = {*known, *(f"{folder_of(name)}/{_VERSIONS}/{_REWRITTEN}" for name in self.names())}
         for inner, _, names in os.walk(self._folder, topdown=False):

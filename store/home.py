@@ -6,7 +6,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -43,16 +43,28 @@ class Home:
     locks = PathInside("data", "locks")
     share = PathInside("data", "share")  # the keys that this machine shares its KV cache with
     adapters = PathInside("data", "adapters")  # the language model's LoRA adapters
-    models = PathInside("data", "models")  # those that came from the Python package index
-    mail = PathInside("data", "mail")  # the mail accounts that were read
+    models = PathInside("bank", "models")  # those that came from the Python package index
+    mail = PathInside("bank", "mail")  # the mail accounts that were read
+    users = PathInside("data", "users")  # the homes of others, who see a part of this one; and who they are
+    book = PathInside("data", "users.json")
     kv = PathInside("cache", "kv")
     opened = PathInside("cache", "opened")  # a copy of the attached file that was opened last
     compiled = PathInside("cache", "tmp/mlx")  # code that MLX compiles, and compiles again where it is missing
 
     @property
+    def environ(self) -> dict[str, str]:
+        """Return the variables by which another process finds it."""
+        return {"PKB_HOME": str(self.data), "PKB_CACHE": str(self.cache), "PKB_CONFIG": str(self.config)}
+
+    @property
     def bank(self) -> Path:
         """Return the data that the search tables are part of, this home's or its source's."""
         return self.source or self.data
+
+    def of_user(self, name: str) -> "Home":
+        """Return the home of somebody who sees a part of this one."""
+        own = self.users / name
+        return Home(own, own / "cache", self.config, self.data)
 
     def other_cache_bytes(self) -> int:
         """Return the bytes of the rest of the cache."""
@@ -243,7 +255,9 @@ def locate(environ: Mapping[str, str]) -> Home:
         data, cache = data or dirs.user_data_dir, cache or dirs.user_cache_dir
     usual = Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pkb" / "config.toml"
     places = (data, cache, environ.get("PKB_CONFIG") or usual)
-    return Home(*(Path(place).expanduser().absolute() for place in places))
+    found = Home(*(Path(place).expanduser().absolute() for place in places))
+    above = found.data.parents[1] if found.data.parent.name == "users" else None
+    return replace(found, source=above) if above and (above / "users.json").exists() else found
 
 
 class Identity(Struct, frozen=True):

@@ -8,7 +8,7 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -111,10 +111,10 @@ TIMEOUT_S = 5.0  # an ingest batch or a vacuum slice takes less; longer is anoth
 
 
 class Locks:
-    """The locks of one home; each method is a context that holds one."""
+    """The locks of one home; each method is a context that holds one. `on_read` is called once that of readers is."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, on_read: Callable[[], None] = lambda: None) -> None:
+        self._folder, self._on_read = folder, on_read
 
     @contextmanager
     def reader(self) -> Iterator[None]:
@@ -122,6 +122,7 @@ class Locks:
         with ExitStack() as held:
             with self._mutex("gate", "is rewriting its tables"):
                 held.enter_context(self._mutex("access", "is reading", kind=fcntl.LOCK_SH))
+            self._on_read()
             yield
 
     @contextmanager

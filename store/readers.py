@@ -2,23 +2,27 @@
 
 A reader's home has its own answers, history, mapped index and KV cache, and reads the search tables of the other one.
 It may be limited to some collections: then no row of another one enters its ledger, nor what is made from that.
+So it is with the homes of others who see a part of an archive. Of their tokens keyed digests are kept.
 """
 
 import json
+import re
+import secrets
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from hashlib import blake2b
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.json import decode, encode
-from msgspec.structs import replace
 
 from store.answers import REMOVED_S, drop_derived
+from store.checksums import TAKEN
 from store.database import CHANGED_SINCE, EPOCH, NEWEST, Ledger, exists, open_ledger
-from store.errors import NoStore, PkbError
-
-_TAKEN = "taken"  # the small value of a reader's ledger that says what it took over last
+from store.errors import NoStore, PkbError, UsageError
+from store.home import Home, replacing
+from store.types import replace
 
 
 class _State(Struct, frozen=True):
@@ -64,9 +68,7 @@ def take_over(ledger: Ledger, source: Path, collections: Collection[str] | None 
             return []
         with ledger.transaction():
             now = _state(ledger, names)
-            gone = [] if now.epoch % 2 or _is_taken(ledger, now) else _copy(ledger, now)
-    ledger.renew()
-    return gone
+            return [] if now.epoch % 2 or _is_taken(ledger, now) else _copy(ledger, now)
 
 
 @contextmanager
@@ -100,7 +102,7 @@ def _is_taken(ledger: Ledger, now: _State) -> bool:
 
 
 def _before(ledger: Ledger) -> _State | None:
-    return decode(found, type=_State) if (found := ledger.get(_TAKEN)) else None
+    return decode(found, type=_State) if (found := ledger.get(TAKEN)) else None
 
 
 def _of_source(ledger: Ledger, name: str) -> int:
@@ -155,4 +157,105 @@ def _note(ledger: Ledger, now: _State, before: _State | None) -> None:
     ledger.set("embedded", str(max(0, chunks - missing)))
     if before is None or replace(now, files=before.files, roots=before.roots, at=before.at) != before:
         ledger.set("generation", str(max(ledger.generation + 1, now.generation)))
-    ledger.set(_TAKEN, encode(now).decode())
+    ledger.set(TAKEN, encode(now).decode())
+
+
+class User(Struct, frozen=True):
+    """Who sees some collections of an archive, by name; the digest of their token, and their own addresses."""
+
+    name: str
+    collections: tuple[str, ...]
+    addresses: str = ""
+    digest: str = ""
+
+
+class _Book(Struct, frozen=True):
+    key: str
+    users: tuple[User, ...] = ()
+
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+
+
+class UserBook:
+    """The users of a home, in a file that only its owner can read."""
+
+    def __init__(self, home: Home) -> None:
+        self._home, self._path = home, home.book
+
+    def users(self) -> tuple[User, ...]:
+        """Return all users, by name; PkbError where the file is damaged."""
+        return self._read().users
+
+    def find(self, name: str) -> User:
+        """Return a user; UsageError if there is none of that name."""
+        if found := next((one for one in self.users() if one.name == name), None):
+            return found
+        raise UsageError(f"there is no user {name}", "pkb user list")
+
+    def of_token(self, token: str) -> User | None:
+        """Return whose token it is, if anybody's."""
+        book = self._read()
+        given = _digest(book.key, token)
+        return next((one for one in book.users if secrets.compare_digest(one.digest, given)), None)
+
+    def put(self, user: User, *, renew: bool) -> str | None:
+        """Add or change a user and their home, and return their token if it is made anew; UsageError for no name."""
+        if not _NAME.fullmatch(user.name):
+            raise UsageError(f"{user.name} is no name like ann-2", "pkb user add ann --in Choir")
+        book = self._read()
+        token = secrets.token_urlsafe(32) if renew else None
+        user = replace(user, digest=_digest(book.key, token)) if token else user
+        others = [one for one in book.users if one.name != user.name]
+        self._write(replace(book, users=tuple(sorted([*others, user], key=lambda one: one.name))))
+        home = self._home.of_user(user.name)
+        home.create()
+        with closing(open_ledger(home.ledger, create=True)) as ledger:
+            follow(home, ledger)
+        return token
+
+    def remove(self, name: str) -> Home:
+        """Remove a user, and return what is left of them: their home; UsageError if there is none."""
+        book, home = self._read(), self._home.of_user(name)
+        if not home.data.is_dir():
+            self.find(name)
+        self._write(replace(book, users=tuple(one for one in book.users if one.name != name)))
+        return home
+
+    def homes(self) -> list[Home]:
+        """Return the homes of all users."""
+        return [self._home.of_user(one.name) for one in self.users()]
+
+    def _read(self) -> _Book:
+        try:
+            return decode(self._path.read_bytes(), type=_Book)
+        except FileNotFoundError:
+            return _Book(secrets.token_hex(32))
+        except ValueError:
+            raise PkbError(f"{self._path} is damaged", f"rm {self._path}, then pkb user add NAME") from None
+
+    def _write(self, book: _Book) -> None:
+        with replacing(self._path, lasting=True) as file:
+            file.write(encode(book))
+
+
+def _digest(key: str, token: str) -> str:
+    return blake2b(token.encode(), key=bytes.fromhex(key), digest_size=32, person=b"pkb user").hexdigest()
+
+
+def follow(home: Home, ledger: Ledger) -> None:
+    """Take over what the home that this one reads has by now; what rests on documents that are gone goes for good.
+
+    PkbError where this home is no user's any more.
+    """
+    if home.source is None or ledger.temporary:
+        return
+    user = UserBook(Home(home.source, home.cache, home.config)).find(home.data.name)
+    if take_over(ledger, home.source / home.ledger.name, user.collections):
+        from store.kv_index import KvFolder
+        from store.mapped_index import MappedIndex
+        from store.tables import Tables
+
+        if ledger.has_nodes:
+            KvFolder(ledger, home.kv).remove_unlinked()
+        MappedIndex(home, ledger, lambda: Tables(home.tables, ledger)).update(erase=True)

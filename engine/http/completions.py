@@ -33,6 +33,7 @@ from engine.text.terminal import LONGEST_TEXT, cited_numbers, line, one_line, pl
 from engine.types import Answer, AskOptions, AskResult, Filters, FollowedAnswer, Source, json_text
 from store.errors import Locked, NoModel, NoStore, PkbError, UsageError, as_pkb_error
 from store.history import may_be_followed
+from store.home import locate
 from store.types import replace
 
 T = TypeVar("T")
@@ -282,14 +283,16 @@ class _Gone(Exception):
     """The client has closed the connection."""
 
 
-async def complete(
-    environ: Mapping[str, str], end_ahead: Callable[[], None], request: Request, *, record: bool = False
-) -> Response:
-    """Answer a chat completion, streamed if the request asks for it; a client's own task without opening the home."""
+async def complete(end_ahead: Callable[[str], None], request: Request, *, record: bool = False) -> Response:
+    """Answer a chat completion, streamed if the request asks for it; a client's own task without opening the home.
+
+    `end_ahead` is given the home whose read-ahead is to end.
+    """
+    environ = request.scope["environ"]
     asked = parse(decoded(await read_body(request)), record=record)
     gone, events, first = Event(), asyncio.Queue[_Event](), None
     if asked.filled_in is None:
-        await asyncio.to_thread(end_ahead)  # which waits for one that connects
+        await asyncio.to_thread(end_ahead, str(locate(environ).data))  # which waits for one that connects
         loop = asyncio.get_running_loop()
 
         def post(event: _Event) -> None:

@@ -11,6 +11,7 @@ import json
 import re
 import secrets
 import socket
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ from store.errors import PkbError, UsageError
 from store.history import latest
 from store.home import locate, replacing
 from store.peers import web_certificate
+from store.readers import UserBook
 
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -77,9 +79,9 @@ def application(
     """Return the ASGI application of a home, reached on loopback or by some names of this machine.
 
     With `record` the questions of all clients are the user's, else those of the page; with `opens` the page can have
-    files opened here.
+    files opened here. The token of a user is answered from the home of that user.
     """
-    ahead = ReadAhead()
+    ahead = defaultdict[str, ReadAhead](ReadAhead)  # of each home one: it holds a question
     calls: dict[tuple[str, str], Callable[[Pkb, Params], Any]] = {
         ("GET", "search"): _search,
         ("GET", "list"): _list,
@@ -87,24 +89,37 @@ def application(
         ("GET", "todo"): lambda pkb, params: {"items": pkb.open_loops(params, params.limit or None).items},
         ("GET", "people"): lambda pkb, params: {"people": pkb.people(params.name, collection=params.collection)},
         ("GET", "stats"): lambda pkb, _: pkb.stats(),
-        ("GET", "recent"): lambda pkb, _: {"questions": latest(pkb.session.ledger, 5), "opens": opens},
-        ("GET", "ahead"): lambda pkb, params: ahead.typed(pkb.session, params.q, pkb.options(pkb.scope(params))),
+        ("GET", "recent"): lambda pkb, _: {"questions": latest(pkb.session.ledger, 5), "opens": may_open(pkb)},
+        ("GET", "ahead"): lambda pkb, params: ahead[str(pkb.session.home.data)].typed(
+            pkb.session, params.q, pkb.options(pkb.scope(params))
+        ),
         ("POST", "wrong"): _wrong,
     }
+
+    def may_open(pkb: Pkb) -> bool:
+        return opens and pkb.session.home.source is None  # else it would open on the screen of another
+
+    def open_file(pkb: Pkb, params: Params) -> None:
+        if not may_open(pkb):
+            raise HTTPException(404)
+        pkb.open_file(_path(params), params.message_id)
+
     if opens:
-        calls[("POST", "open")] = lambda pkb, params: pkb.open_file(_path(params), params.message_id)
+        calls[("POST", "open")] = open_file
     routes = [
-        *(Route(f"/v1/{name}", partial(_answer, environ, give), methods=[by]) for (by, name), give in calls.items()),
+        *(Route(f"/v1/{name}", partial(_answer, give), methods=[by]) for (by, name), give in calls.items()),
         Route("/v1/models", _models, methods=["GET"]),
         Route("/v1/models/{name}", _models, methods=["GET"]),
-        Route("/v1/chat/completions", partial(complete, environ, ahead.end, record=record), methods=["POST"]),
+        Route(
+            "/v1/chat/completions", partial(complete, lambda data: ahead[data].end(), record=record), methods=["POST"]
+        ),
         Route("/", _file, methods=["GET"]),
         Route("/{name}", _file, methods=["GET"]),
     ]
     wrong = dict.fromkeys((HTTPException, Exception), _unknown) | dict.fromkeys((PkbError, *OUTSIDE), failure)
     made = Starlette(routes=routes, exception_handlers=wrong)
     made.router.redirect_slashes = False
-    return RequestGuard(made, port=port, token=token, names=names)
+    return RequestGuard(made, environ, port=port, token=token, names=names)
 
 
 async def _unknown(request: Request, found: Exception) -> Response:
@@ -113,7 +128,7 @@ async def _unknown(request: Request, found: Exception) -> Response:
     return json_response(error(said.get(status, "the request failed"), "invalid_request_error", status), status)
 
 
-async def _answer(environ: Mapping[str, str], give: Callable[[Pkb, Params], Any], request: Request) -> Response:
+async def _answer(give: Callable[[Pkb, Params], Any], request: Request) -> Response:
     """Answer a request in a thread, by its body or the parameters in its address: with what `give` returns, if any."""
     if request.method == "POST":
         given = completions.converted(decoded(await read_body(request)), Params)
@@ -122,7 +137,7 @@ async def _answer(environ: Mapping[str, str], give: Callable[[Pkb, Params], Any]
         given = completions.converted(named, Params, strict=False)
 
     def answer() -> Response:
-        with Pkb(server=True, environ=environ) as pkb:
+        with Pkb(server=True, environ=request.scope["environ"]) as pkb:
             return json_response({"schema": SCHEMA, **(give(pkb, given) or {})})
 
     return await run_in_threadpool(answer)
@@ -205,8 +220,10 @@ def read_token(path: Path, *, renew: bool = False) -> str:
 class RequestGuard:
     """Refuses requests that are not for this host and port, not from its own page, or without the token."""
 
-    def __init__(self, app: ASGIApp, *, port: int, token: str, names: Sequence[str] = ()) -> None:
-        self._app, self._token = app, token.encode()
+    def __init__(
+        self, app: ASGIApp, environ: Mapping[str, str], *, port: int, token: str, names: Sequence[str] = ()
+    ) -> None:
+        self._app, self._environ, self._token = app, environ, token.encode()
         self._names = (LOOPBACK, "localhost", *map(_in_address, names))
         # A proxy passes on the name that it was called by, without a port.
         self._hosts = {f"{name}:{port}" for name in self._names} | {*self._names[2:]}
@@ -266,11 +283,20 @@ class RequestGuard:
             return 403, f"this server answers only as {' or '.join(self._names)}"
         if origin not in (None, f"http://{host}", f"https://{host}"):
             return 403, "this server answers only its own page"
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        has_token = scheme.lower() == "bearer" and secrets.compare_digest(token.strip().encode(), self._token)
-        if scope["path"].startswith("/v1/") and not has_token:
-            return 401, "the token is missing or wrong: pkb serve --http prints it"
+        if scope["path"].startswith("/v1/"):
+            scheme, _, token = headers.get("authorization", "").partition(" ")
+            scope["environ"] = self._home_of(token.strip()) if scheme.lower() == "bearer" else None
+            if scope["environ"] is None:
+                return 401, "the token is missing or wrong: pkb serve --http prints it"
         return None
+
+    def _home_of(self, token: str) -> Mapping[str, str] | None:
+        """Return the environment of the home that a token opens: the owner's own, or a user's."""
+        if secrets.compare_digest(token.encode(), self._token):
+            return self._environ
+        home = locate(self._environ)
+        user = UserBook(home).of_token(token)
+        return {**self._environ, **home.of_user(user.name).environ} if user else None
 
 
 PORT = 8642

@@ -277,8 +277,7 @@ def start(opened: "Session") -> bool:
     null = [(os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0) for descriptor in range(LOCK)]
     given = [(os.POSIX_SPAWN_DUP2, lease.inheritable(), LOCK)]
     words = [sys.executable, "-P", "-m", "cli.app", "serve", "--lock", str(LOCK)]
-    home, environ = opened.home, dict(opened.environ)
-    environ |= {"PKB_HOME": str(home.data), "PKB_CACHE": str(home.cache), "PKB_CONFIG": str(home.config)}
+    environ = {**opened.environ, **opened.home.environ}
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_ROOT), environ.get("PYTHONPATH"))))
     if "PKB_THREADS" not in environ:  # this process set it for its own numpy
         environ.pop("OPENBLAS_NUM_THREADS", None)

@@ -148,7 +148,8 @@ def test_over_http_others_are_answered_while_a_question_waits_for_what_is_typed(
         return {"type": "http.request", "body": bodies.pop()}
 
     async def both() -> int:
-        asked = complete(environment(tmp_path), ahead.end, Request({"type": "http", "headers": []}, receive))
+        about = {"type": "http", "headers": [], "environ": environment(tmp_path)}
+        asked = complete(lambda _: ahead.end(), Request(about, receive))
         asking = asyncio.ensure_future(asked)
         await asyncio.sleep(0.01)
         late.cancel()

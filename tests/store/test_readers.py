@@ -168,6 +168,7 @@ def test_what_was_read_before_a_document_went_is_not_stored(tmp_path: Path) -> N
     other.ledger.renew()  # another process begins to answer
     main.keep(removes=["a"])
     take_over(reader.ledger, main.home.ledger, ["Mail"])
+    reader.ledger.renew()
     AnswerBank(other.ledger).put(b"1", answer("what is a?", "a/0"), 10**6)
     AnswerBank(reader.ledger).put(b"2", answer("what is there?"), 10**6)
     assert [key for key, _ in AnswerBank(reader.ledger).answered()] == [b"2"]
