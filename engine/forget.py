@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,9 +21,10 @@ from engine.text.terminal import count, line
 from engine.text.words import FUNCTION_WORDS, RunIndex, WordRun, content_words, readings, word_runs, words
 from store.catalog import FormerNames
 from store.documents import names_of_text, own_texts, quoting
-from store.erasure import Erased, Eraser, answers_to, asked_of, is_unfinished, names_of, stored_questions
+from store.erasure import Erased, Eraser, answers_to, is_unfinished, names_of, questions_of, stored_questions
 from store.errors import PkbError, UsageError
 from store.locks import blocked, naming_writer
+from store.readers import UserBook
 from store.types import (
     FEW_WORDS,
     Row,
@@ -136,7 +136,8 @@ def _plan(opened: Session, request: ForgetRequest, related: Sequence[Related] | 
     related = _related(opened, named | copies, others) if related is None else related
     ids = sorted(named | copies | {one.row["id"] for one in related if request.quoting and not one.stays})
     files = {place.path for one in ids for place in opened.catalogue.places(one)}
-    rows, questions = _rows(opened, ids), _questions_of(opened, ids)
+    rows, count_words = _rows(opened, ids), opened.reader.frequencies
+    questions = questions_of(opened.ledger, opened.tables, content_words, count_words, ids)
     return ForgetPlan(
         documents=tuple(rows),
         removed=tuple(sorted(named & removed)),
@@ -156,8 +157,9 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> Era
     from engine.serve.process import lock_of, stop
 
     opened.refuse_unsafe()
-    if not stop(opened.home, 20.0):  # seconds for it to end: deleted text may be in its memory
-        raise blocked("the background server does not end", lock_of(opened.home), step="pkb serve --stop")
+    for home in (opened.home, *UserBook(opened.home).homes()):
+        if not stop(home, 20.0):  # seconds for it to end: deleted text may be in its memory
+            raise blocked("a background server does not end", lock_of(home), step="pkb serve --stop")
     with opened.locks.sole("idle") as alone:
         if not alone:
             raise blocked("pkb idle is running", opened.home.locks / "idle.lock")
@@ -172,8 +174,8 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> Era
             files = {place.path for one in ids for place in opened.catalogue.places(one)}
             for part in optional_parts():
                 part.forget(opened, files.union(path for path, _ in planned.left_out))
-            eraser, now = Eraser(opened.home, ledger, opened.tables, opened.mapped), opened.now.timestamp()
-            erased = eraser.erase(ids, names, planned.questions, now, on_progress)
+            eraser = Eraser(opened.home, ledger, opened.tables, opened.mapped, content_words)
+            erased = eraser.erase(ids, names, planned.questions, opened.now.timestamp(), on_progress)
     if left := erased.left:
         shown = ", ".join(map(line, left[:3])) + (", ..." if len(left) > 3 else "")
         raise PkbError(f"forgotten, but {len(left)} places still hold some of it: {shown}", "pkb forget")
@@ -222,18 +224,6 @@ def _unchanged(opened: Session, planned: ForgetPlan) -> ForgetPlan:
     if ({*now.ids}, now.left_out) != ({*planned.ids}, planned.left_out):
         raise PkbError("these messages have just changed; nothing was forgotten", "the same command again")
     return now
-
-
-def _questions_of(opened: Session, ids: Sequence[str]) -> tuple[str, ...]:
-    """Return the kept questions that documents ever answered, or with a word or an answer's address of theirs alone."""
-    if not ids:
-        return ()
-    several = (opened.tables.select("chunks", among("document", some), ["words"]) for some in batches(ids, _AT_ONCE))
-    theirs = Counter(word for rows in several for row in rows for word in {*row["words"].split(" ")})
-    asked = {one: content_words(f"{one} {told}") for one, told in stored_questions(opened.ledger).items()}
-    counted = opened.reader.frequencies([*set[str]().union(*asked.values())])
-    lost = {word for found in asked.values() for word in found if 0 < theirs[word] >= counted.get(word, 0)}
-    return tuple(sorted({one for one, found in asked.items() if found & lost} | asked_of(opened.ledger, ids)))
 
 
 def _documents(opened: Session, request: ForgetRequest, aside: Mapping[str, Row]) -> set[str]:

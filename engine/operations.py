@@ -377,11 +377,12 @@ def ingest_run(opened: Session, *, prune: bool, restore: bool = False, settled: 
 
 def finish_forgetting(opened: Session, on_progress: OnProgress) -> None:
     """Finish a `pkb forget` that was killed; if others are reading, the next run does it."""
+    from engine.text.words import content_words
     from store.erasure import Eraser, is_unfinished
 
     if is_unfinished(opened.ledger) and not opened.home.source:
         with suppress(Locked), opened.locks.exclusive():
-            eraser = Eraser(opened.home, opened.ledger, opened.tables, opened.mapped)
+            eraser = Eraser(opened.home, opened.ledger, opened.tables, opened.mapped, content_words)
             erased = eraser.finish(opened.now.timestamp(), on_progress)
             if erased.left:
                 opened.on_notice(f"something forgotten is still in {line(erased.left[0])}; try: pkb forget")

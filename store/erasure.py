@@ -11,18 +11,20 @@ import re
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from store.answers import OF_REMOVED, drop_derived, mark_removed
 from store.catalog import Catalog, FormerNames, prune_provenance
-from store.database import BUSY_MS, EPOCH, Ledger
+from store.database import BUSY_MS, EPOCH, Ledger, exists, open_ledger
 from store.documents import Knowledge, VectorStore
 from store.home import Home
 from store.kv_index import NODES_OF_REMOVED, PATIENT_S, KvFolder
+from store.readers import UserBook
 from store.types import OWN_ROLES, Document, among, batches, is_rewritten, text_names
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from store.tables import Tables
 
 _PENDING = "forget.pending"  # a small value of the ledger
-_AT_ONCE = 500  # documents in one commit
+_AT_ONCE, _SELECTED = 500, 5000  # documents in one commit, and in one condition
 _PATIENCE_S, _POLL_MS = 10.0, 100  # for which readers of the ledger are waited for
 _EXAMINED = 200  # ids that files are searched for
 _BLOCK = 1 << 24
@@ -101,10 +103,22 @@ OnStep = Callable[[str, int, int | None], None]  # a step's name, how far it is,
 
 
 class Eraser:
-    """Forgets, and proves it; everything needs the exclusive lock and that of benchmarks."""
+    """Forgets, and proves it; everything needs the exclusive lock and that of benchmarks.
 
-    def __init__(self, home: Home, ledger: Ledger, tables: "Tables", mapped: "MappedIndex") -> None:
+    `words_of` returns the words of a question as the index has them. In the home of a user the tables stay as they are:
+    those of the home that it reads, in which all this is done, too.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        ledger: Ledger,
+        tables: "Tables",
+        mapped: "MappedIndex",
+        words_of: Callable[[str], Set[str]] = lambda _: frozenset(),
+    ) -> None:
         self._home, self._ledger, self._tables, self._mapped = home, ledger, tables, mapped
+        self._words_of, self._is_reader = words_of, home.source is not None
         self._knowledge = Knowledge(ledger, lambda: tables)
 
     def erase(
@@ -130,7 +144,9 @@ class Eraser:
         """Do all of an unfinished run (again); `before` counts what there was."""
         before = before or self._counts()
         documents, has_tables = self._pending()
-        self._knowledge.recover()
+        of_users = [] if self._is_reader else [*self._erase_of_users(documents, now, on_step)]
+        if not self._is_reader:
+            self._knowledge.recover()
         for number, some in enumerate(batches(documents, _AT_ONCE)):
             on_step("remove", number * _AT_ONCE, len(documents))
             self._remove(some, now)
@@ -142,7 +158,7 @@ class Eraser:
             path.unlink(missing_ok=True)
         shutil.rmtree(self._home.opened, ignore_errors=True)
         left = self._rewrite(on_step) if has_tables else []
-        left += _shrink(self._ledger)
+        left += [*of_users, *_shrink(self._ledger)]
         on_step("examine", 0, None)
         left += self._remains(documents)
         with self._ledger.transaction():
@@ -152,6 +168,21 @@ class Eraser:
                 self._ledger.rows.execute("DELETE FROM meta WHERE name = ?", (_PENDING,))
         counted = {name: max(0, before[name] - after) for name, after in self._counts().items()}
         return Erased(**counted, files=sum(1 for _ in _files(self._home)), left=tuple(left))
+
+    def _erase_of_users(self, documents: Sequence[str], now: float, on_step: OnStep) -> Iterator[str]:
+        """Erase documents in the homes of users, while the tables have them still; yields what could not be."""
+        from store.mapped_index import MappedIndex
+
+        ever = sorted(_with_earlier_versions(self._ledger, documents)) if documents else ()
+        for home in (one for one in UserBook(self._home).homes() if ever and exists(one.ledger)):
+            with closing(open_ledger(home.ledger)) as ledger:
+                mapped = MappedIndex(home, ledger, lambda: self._tables)
+                # With a word that only these have in what the user sees, or in the whole archive.
+                own = sorted(Knowledge(ledger, lambda: self._tables).stored(ever))
+                asked = set[str]()
+                for seen, some in ((mapped, own), (self._mapped, ever)):
+                    asked.update(questions_of(ledger, self._tables, self._words_of, seen.frequencies, some))
+                yield from Eraser(home, ledger, self._tables, mapped).erase(ever, (), sorted(asked), now, on_step).left
 
     def _pending(self) -> tuple[list[str], bool]:
         """Return the documents that a run has still to remove, and whether it rewrites the tables."""
@@ -180,17 +211,25 @@ class Eraser:
             catalogue.replace(places)
             FormerNames(self._ledger).remove(documents)
 
-        self._knowledge.commit((), record, documents)
+        if self._is_reader:
+            with self._ledger.transaction():
+                record()
+                self._ledger.rows.executemany("DELETE FROM documents WHERE id = ?", [(one,) for one in documents])
+                self._ledger.raise_generation()
+        else:
+            self._knowledge.commit((), record, documents)
         prune_provenance(self._ledger)
 
     def _rewrite(self, on_step: OnStep) -> list[str]:
         """Rewrite every file that may hold deleted text; returns the old files that are still there."""
         self._knowledge.remove_leftovers(self._home.kv)
-        self._tables.remove_leftovers()
-        former = {path for path in self._home.tables.rglob("*") if path.is_file() and path.suffix != ".json"}
-        VectorStore(self._ledger, self._tables).drop_former()
         KvFolder(self._ledger, self._home.kv).collect(PATIENT_S)
-        names = self._tables.names()
+        names, former = [] if self._is_reader else self._tables.names(), set[Path]()
+        if names:
+            self._tables.remove_leftovers()
+            former = {path for path in self._home.tables.rglob("*") if path.is_file() and path.suffix != ".json"}
+            VectorStore(self._ledger, self._tables).drop_former()
+            names = self._tables.names()
         for number, name in enumerate(names):
             on_step("rewrite", number, len(names) + 1)
             self._tables.rewrite(name)
@@ -201,7 +240,7 @@ class Eraser:
         return sorted(str(path) for path in former if path.is_file())
 
     def _remains(self, documents: Sequence[str]) -> Iterator[str]:
-        for name in self._tables.names() if documents else ():
+        for name in self._tables.names() if documents and not self._is_reader else ():
             for some in batches(documents, _AT_ONCE):
                 if self._tables.count(name, among("id" if name == "documents" else "document", some)):
                     yield f"rows of the table {name}"
@@ -230,6 +269,27 @@ def stored_questions(ledger: Ledger) -> dict[str, str]:
     for question, reply in ledger.rows.execute(sql):
         found[question] = " ".join([found.get(question, ""), *map(bytes.decode, _ADDRESS.findall(reply))])
     return found
+
+
+def questions_of(
+    ledger: Ledger,
+    tables: "Tables",
+    words_of: Callable[[str], Set[str]],
+    count_words: Callable[[Sequence[str]], Mapping[str, int]],
+    documents: Sequence[str],
+) -> tuple[str, ...]:
+    """Return the kept questions that documents ever answered, or with a word or an answer's address of theirs alone.
+
+    `words_of` returns the words of a question as the index has them, `count_words` how many chunks have some.
+    """
+    if not documents:
+        return ()
+    several = (tables.select("chunks", among("document", some), ["words"]) for some in batches(documents, _SELECTED))
+    theirs = Counter(word for rows in several for row in rows for word in {*row["words"].split(" ")})
+    asked = {one: words_of(f"{one} {told}") for one, told in stored_questions(ledger).items()}
+    counted = count_words([*set[str]().union(*asked.values())])
+    lost = {word for found in asked.values() for word in found if 0 < theirs[word] >= counted.get(word, 0)}
+    return tuple(sorted({one for one, found in asked.items() if found & lost} | asked_of(ledger, documents)))
 
 
 def _drop_questions(ledger: Ledger, questions: Sequence[str]) -> None:

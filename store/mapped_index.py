@@ -272,6 +272,12 @@ class MappedIndex:
         files = known.files if known else ()
         return [one.name for one in files if not is_intact(self._folder / one.name, one.file, reads=reads)]
 
+    def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
+        """Count the chunks that have each word; none where the tables cannot be read as the ledger lists them."""
+        with suppress(DamagedTable):
+            return self.view().frequencies(words)
+        return {}
+
     def is_behind(self) -> bool:
         """Return whether so much has changed that a question which renews the index takes long."""
         return sum(self._plan(self._read_state(), self._read_list())[1].values()) >= self._limits.shard
