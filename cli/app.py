@@ -53,7 +53,7 @@ PANELS = {
     "Expert": {
         "adapter": ("model", "adapter", "Add and use LoRA adapters of the language model."),
         "peer": ("serve", "peer", "Add, list and remove machines that share KV caches."),
-        "user": ("serve", "user", "Add, list, change and remove people who see a part of your archive."),
+        "user": ("serve", "user", "Add, list and remove people who see a part of your archive."),
         "export": ("export", "export", "Write cached questions with answers and sources as JSON, an object a line."),
     },
 }

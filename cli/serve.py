@@ -17,7 +17,6 @@ from engine.serve.client import reach_or_start
 from engine.session import Session
 from engine.text.terminal import count, line, size
 from store.errors import Locked, NoStore, PkbError, UsageError
-from store.types import replace
 
 _TIMEOUT_S = 30.0  # for a process to come up, or to answer its last questions
 
@@ -284,59 +283,37 @@ def remove(name: Name, as_json: Json = False) -> None:
     output.result({"name": name}, f"removed {name}", as_json=as_json)
 
 
-user = typer.Typer(help="Add, list, change and remove people who see a part of your archive.", rich_markup_mode=None)
+user = typer.Typer(help="Add, list and remove people who see a part of your archive.", rich_markup_mode=None)
 
 UserName = Annotated[str, typer.Argument(metavar="NAME", help="A name of your choice, such as ann.")]
-Seen = Annotated[list[str], typer.Option("--in", metavar="COLLECTION", help="A collection they see; repeat for more.")]
-Theirs = Annotated[str | None, typer.Option("--me", metavar="ADDRESSES", help="Their addresses, between semicolons.")]
 
 
 @user.command("add")
-def add_user(name: UserName, collections: Seen, me: Theirs = None, as_json: Json = False) -> None:
-    """Let somebody see some collections, by the token that this prints once, for pkb serve --http.
+def add_user(
+    name: UserName,
+    collections: Annotated[
+        list[str], typer.Option("--in", metavar="COLLECTION", help="A collection that they see; repeat it for more.")
+    ],
+    me: Annotated[str, typer.Option("--me", metavar="ADDRESSES", help="Their addresses, between semicolons.")] = "",
+    new_token: Annotated[bool, typer.Option("--new-token", help="Replace the token of somebody who has one.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Let somebody see some collections, by a token for pkb serve --http that is printed once; or change which.
 
     Example: pkb user add ann --in Choir --in Family
     """
-    _put_user(name, collections, me, renew=True, is_new=True, as_json=as_json)
-
-
-@user.command("set")
-def set_user(
-    name: UserName,
-    collections: Annotated[list[str] | None, typer.Option("--in", metavar="COLLECTION", help="All they see.")] = None,
-    me: Theirs = None,
-    new_token: Annotated[bool, typer.Option("--new-token", help="Replace their token.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Change what somebody sees, their addresses or their token.
-
-    Example: pkb user set ann --in Choir
-    """
-    _put_user(name, collections, me, renew=new_token, is_new=False, as_json=as_json)
-
-
-def _put_user(
-    name: str, collections: list[str] | None, me: str | None, *, renew: bool, is_new: bool, as_json: bool
-) -> None:
     from store.readers import User, UserBook
 
+    seen = tuple(dict.fromkeys(collections))
     with session() as opened:
         opened.refuse_unsafe()
         opened.refuse_reader()
-        known, book = opened.catalogue.by_collection(), UserBook(opened.home)
-        if lacking := [one for one in collections or () if one not in known]:
-            raise UsageError(f"no collection {lacking[0]}, only: {', '.join(known) or 'none'}", "pkb stats")
-        if is_new and any(one.name == name for one in book.users()):
-            raise UsageError(f"there is a user {name}", f"pkb user set {name}")
-        before = User(name, ()) if is_new else book.find(name)
-        seen = before.collections if collections is None else tuple(dict.fromkeys(collections))
-        now = replace(before, collections=seen, addresses=before.addresses if me is None else me)
-        token = book.put(now, renew=renew)
-    shown = {"name": name, "collections": list(seen), "addresses": now.addresses, "token": token}
-    said = f"{name} sees {', '.join(seen)}" + (f"\ntoken {token}" if token else "")
-    output.result(shown, said, as_json=as_json)
-    if token and not as_json:
-        output.say("pkb: the token is shown once; whoever has it sees that part, at the page of: pkb serve --http")
+        known = opened.catalogue.by_collection()
+        if lacking := [one for one in seen if one not in known]:
+            raise UsageError(f"no collection {line(lacking[0])}, only {', '.join(known) or 'none'}", "pkb stats")
+        token = UserBook(opened.home).put(User(name, seen, me), renew=new_token)
+    said = line(f"{name} sees {', '.join(seen)}") + f"\ntoken {token}" * bool(token)
+    output.result({"name": name, "collections": seen, "addresses": me, "token": token}, said, as_json=as_json)
 
 
 @user.command("list")

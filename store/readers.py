@@ -36,16 +36,19 @@ class _State(Struct, frozen=True):
     at: float  # seconds since the epoch
 
 
-# Of which rows of the source a reader's ledger has copies, by table.
+# Of which rows of the source a reader's ledger has copies, by table; those of documents, by the column that names one.
 _INSIDE = "(:names IS NULL OR collection IN (SELECT value FROM json_each(:names)))"
-_OF = f"(:names IS NULL OR {{}} IN (SELECT {{}} FROM source.places WHERE {_INSIDE}))"
+_HELD = f"(:names IS NULL OR EXISTS (SELECT 1 FROM source.places AS place WHERE place.{{}} = {{}} AND {_INSIDE}))"
 _COPIED = {
     **dict.fromkeys(("roots", "places"), _INSIDE),
-    **dict.fromkeys(("files", "problems"), _OF.format("path", "path")),
-    "documents": _OF.format("id", "document"),  # before their titles, which go with them
-    **dict.fromkeys(("titles", "provenance"), _OF.format("document", "document")),
+    **dict.fromkeys(("files", "problems"), _HELD.format("path", "{}.path")),
     "table_files": "true",
+    "documents": _HELD.format("document", "{}.id"),  # before their titles, which go with them
+    **dict.fromkeys(("titles", "provenance"), _HELD.format("document", "{}.document")),
 }
+_NAMED = {"documents": "id", "titles": "document", "provenance": "document"}
+_CHANGED = """(SELECT document FROM source.changed_documents WHERE generation >= :start
+               UNION SELECT document FROM main.changed_documents WHERE generation >= :own)"""
 # What goes with documents that are gone; and what may rest on them, where the source does not tell their chunks.
 _OF_GONE = "IN (SELECT key FROM question_documents WHERE document IN (SELECT value FROM json_each(?)))"
 _OF_UNKNOWN = "NOT IN (SELECT key FROM question_documents)"
@@ -112,20 +115,25 @@ def _of_source(ledger: Ledger, name: str) -> int:
 
 def _copy(ledger: Ledger, now: _State) -> list[str]:
     """Copy rows, inside the caller's transaction; returns the documents that are gone."""
-    rows, before, listed = ledger.rows, _before(ledger), "SELECT id FROM main.documents"
-    values = {"names": None if now.collections is None else json.dumps(now.collections)}
-    there = {one for (one,) in rows.execute(listed)}
+    rows, before, since = ledger.rows, _before(ledger), _of_source(ledger, CHANGED_SINCE)
+    # From which generation on the source knows what changed, in places apart; below 0 all rows are compared.
+    is_known = before and before.collections == now.collections and 0 <= since <= before.generation <= now.generation
+    start = before.generation if before and is_known else -1
+    names = None if now.collections is None else json.dumps(now.collections)
+    values = {"names": names, "start": start, "own": ledger.generation}
+    there = {one for (one,) in rows.execute("SELECT id FROM main.documents")}
     for table, inside in _COPIED.items():
         columns = [name for (name,) in rows.execute("SELECT name FROM pragma_table_info(?)", (table,))]
-        names, same = ", ".join(columns), " AND ".join(f"other.{name} IS one.{name}" for name in columns)
-        old = f"NOT EXISTS (SELECT 1 FROM source.{table} AS other WHERE {same} AND {inside})"
-        new = f"{inside} AND NOT EXISTS (SELECT 1 FROM main.{table} AS other WHERE {same})"
-        rows.execute(f"DELETE FROM main.{table} AS one WHERE {old}", values)
-        sql = f"INSERT INTO {table} ({names}) SELECT {names} FROM source.{table} AS one WHERE {new}"
-        rows.execute(sql, values)
-    if gone := sorted(there.difference(one for (one,) in rows.execute(listed))):
+        listed, same = ", ".join(columns), " AND ".join(f"other.{name} IS one.{name}" for name in columns)
+        some = f"one.{_NAMED[table]} IN {_CHANGED}" if table in _NAMED and start >= 0 else "true"
+        old = f"SELECT 1 FROM source.{table} AS other WHERE {same} AND {inside.format('other')}"
+        new = f"SELECT 1 FROM main.{table} AS other WHERE {same}"
+        rows.execute(f"DELETE FROM main.{table} AS one WHERE {some} AND NOT EXISTS ({old})", values)
+        source = f"source.{table} AS one WHERE {some} AND {inside.format('one')} AND NOT EXISTS ({new})"
+        rows.execute(f"INSERT INTO {table} ({listed}) SELECT {listed} FROM {source}", values)
+    if gone := sorted(there.difference(one for (one,) in rows.execute("SELECT id FROM main.documents"))):
         _drop(ledger, gone, now, before)
-    _note(ledger, now, before)
+    _note(ledger, now, before, start)
     return gone
 
 
@@ -142,10 +150,8 @@ def _drop(ledger: Ledger, gone: list[str], now: _State, before: _State | None) -
     ledger.set(EPOCH, str((ledger.count(EPOCH) | 1) + 1))
 
 
-def _note(ledger: Ledger, now: _State, before: _State | None) -> None:
+def _note(ledger: Ledger, now: _State, before: _State | None, start: int) -> None:
     """Note what was taken over, and the documents whose chunks or vectors may have changed."""
-    since = _of_source(ledger, CHANGED_SINCE)
-    start = before.generation if before and 0 <= since <= before.generation <= now.generation else -1
     sql = """INSERT OR REPLACE INTO changed_documents SELECT id, ?1 FROM main.documents
              WHERE ?2 < 0 OR id IN (SELECT document FROM source.changed_documents WHERE generation >= ?2)"""
     ledger.rows.execute(sql, (ledger.generation, start))
@@ -199,20 +205,21 @@ class UserBook:
         given = _digest(book.key, token)
         return next((one for one in book.users if secrets.compare_digest(one.digest, given)), None)
 
-    def put(self, user: User, *, renew: bool) -> str | None:
-        """Add or change a user and their home, and return their token if it is made anew; UsageError for no name."""
+    def put(self, user: User, *, renew: bool = False) -> str | None:
+        """Add or change a user and their home, and return their token if it is made, or made anew; UsageError."""
         if not _NAME.fullmatch(user.name):
             raise UsageError(f"{user.name} is no name like ann-2", "pkb user add ann --in Choir")
-        book = self._read()
-        token = secrets.token_urlsafe(32) if renew else None
-        user = replace(user, digest=_digest(book.key, token)) if token else user
+        book, token = self._read(), secrets.token_urlsafe(32)
         others = [one for one in book.users if one.name != user.name]
-        self._write(replace(book, users=tuple(sorted([*others, user], key=lambda one: one.name))))
+        is_kept = len(others) < len(book.users) and not renew
+        digest = self.find(user.name).digest if is_kept else _digest(book.key, token)
+        users = sorted([*others, replace(user, digest=digest)], key=lambda one: one.name)
+        self._write(replace(book, users=tuple(users)))
         home = self._home.of_user(user.name)
         home.create()
         with closing(open_ledger(home.ledger, create=True)) as ledger:
             follow(home, ledger)
-        return token
+        return None if is_kept else token
 
     def remove(self, name: str) -> Home:
         """Remove a user, and return what is left of them: their home; UsageError if there is none."""

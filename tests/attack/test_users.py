@@ -33,7 +33,7 @@ from tests.engine.recovery import Secret, traces
 
 def add(lab: Lab, name: str, *collections: str) -> str:
     """Add a user, and return their token."""
-    token = UserBook(home_of(lab)).put(User(name, collections), renew=True)
+    token = UserBook(home_of(lab)).put(User(name, collections))
     assert token
     return token
 
@@ -159,7 +159,7 @@ def test_collections_tokens_and_users_change_at_once(tmp_path: Path) -> None:
 
     assert titles() == ["The choir"]
     ask(http, "When does the choir meet?")
-    book.put(replace(book.find("ann"), collections=("office",)), renew=False)
+    book.put(replace(book.find("ann"), collections=("office",)))
     assert titles() == ["The office"]
     assert traces(home_of(lab).of_user("ann").data, Secret(("The choir meets",))) == set()
     lab.put("office/new.eml", mail("The office moves.", title="News"))
