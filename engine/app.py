@@ -445,10 +445,18 @@ class Pkb:
         return self.run_jobs(IdleRequest(time.monotonic(), budget_s, _ALL, dry_run, force), on_progress)
 
     def run_jobs(self, request: "IdleRequest", on_progress: OnProgress = lambda *_: None) -> "IdleReport":
-        """Run background jobs, in the background server if there is one."""
+        """Run background jobs, in the background server if there is one; then, in the time left, those of users."""
         from engine.idle.scheduler import run_idle
+        from store.readers import UserBook
 
-        return work(self.session, request, on_progress, lambda: run_idle(self.session, request, on_progress))
+        session = self.session
+        report = work(session, request, on_progress, lambda: run_idle(session, request, on_progress))
+        for home in () if request.dry_run else UserBook(session.home).homes():
+            session.models.forget()
+            session.models.free()
+            with Pkb(server=True, environ={**session.environ, **home.environ}) as other:
+                other.run_jobs(request, on_progress)
+        return report
 
     def export(self) -> Iterator[dict[str, Any]]:
         """Yield what an export begins with, then cached answers, as `pkb export` prints them."""

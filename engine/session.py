@@ -252,8 +252,8 @@ class Session:
         from store.locks import Locks
 
         if self.home.source:  # the tables change with the ledger that lists their files
-            return Locks(self.home.source / "locks", lambda: self._follow(self.ledger))
-        return Locks(self.home.locks)
+            return Locks(self.home.shared, lambda: self._follow(self.ledger))
+        return Locks(self.home.shared)
 
     @cached_property
     def embedder(self) -> "Embedder":
@@ -381,7 +381,7 @@ class Session:
         """Return the holder of this process's language model."""
         from engine.llm.resident import ResidentModel
 
-        return ResidentModel(self.home.locks)
+        return ResidentModel(self.home.shared)
 
 
 @contextmanager

@@ -44,6 +44,7 @@ class Home:
     share = PathInside("data", "share")  # the keys that this machine shares its KV cache with
     adapters = PathInside("data", "adapters")  # the language model's LoRA adapters
     models = PathInside("bank", "models")  # those that came from the Python package index
+    shared = PathInside("bank", "locks")  # of all who read the tables, and who hold a language model
     mail = PathInside("bank", "mail")  # the mail accounts that were read
     users = PathInside("data", "users")  # the homes of others, who see a part of this one; and who they are
     book = PathInside("data", "users.json")

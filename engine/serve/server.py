@@ -40,7 +40,7 @@ class WorkerState:
     def __init__(self, environ: Mapping[str, str], yield_point: Callable[[], None]) -> None:
         self._environ = environ
         self._base = Session(environ)
-        self.models = ResidentModel(self._base.home.locks, yield_point)
+        self.models = ResidentModel(self._base.home.shared, yield_point)
         self._tried = False  # to load the configured model
 
     @contextmanager

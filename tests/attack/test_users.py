@@ -128,6 +128,17 @@ def test_answers_and_history_are_each_ones_own(archive: tuple[Lab, str, str]) ->
     assert [ask(one, rent)["tier"] for one in (fin, kes, owner)] == ["full", "exact", "exact"]
 
 
+def test_idle_runs_of_the_owner_work_ahead_for_users_from_what_these_see(archive: tuple[Lab, str, str]) -> None:
+    lab, token, _ = archive
+    ask(client(lab, token), "Where is the key of the shed?")
+    with lab.open() as pkb:
+        pkb.idle(budget_s=20)
+    with as_user(lab, "fin") as pkb:
+        account = pkb.stats()["idle"]["so_far"]
+        assert [one["job"] for one in account if one["units"]]
+    assert traces(home_of(lab).of_user("fin").data, Secret(OF_OTHERS)) == set()
+
+
 def test_what_a_user_may_is_what_the_page_shows_and_no_more(archive: tuple[Lab, str, str]) -> None:
     lab, token, _ = archive
     http, path = client(lab, token), str(lab.mail / "finch/key.eml")
