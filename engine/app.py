@@ -472,7 +472,6 @@ class Pkb:
 
     def check(self, *, read_data: bool = False, repair: bool = False) -> "list[Finding]":
         """Verify index and caches, after repairs if `repair`; with `read_data` all files are read."""
-        self.session.refuse_reader()
         return operations.check(self.session, read_data=read_data, repair=repair)[0]
 
     def doctor(self) -> "Iterator[Check]":

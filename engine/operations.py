@@ -303,6 +303,7 @@ def types_of(operation: Callable[..., Any]) -> tuple[Any, Any]:
 
 def check(opened: Session, *, read_data: bool, repair: bool) -> "tuple[list[Finding], Repaired]":
     """Examine the store, after repairing it if asked to; returns the findings and what is left to the next ingest."""
+    opened.refuse_reader()
     if repair:
         opened.refuse_unsafe()
     else:
