@@ -311,7 +311,8 @@ def add_user(
         known = opened.catalogue.by_collection()
         if lacking := [one for one in seen if one not in known]:
             raise UsageError(f"no collection {line(lacking[0])}, only {', '.join(known) or 'none'}", "pkb stats")
-        token = UserBook(opened.home).put(User(name, seen, me), renew=new_token)
+        with opened.locks.reader():
+            token = UserBook(opened.home).put(User(name, seen, me), renew=new_token)
     said = line(f"{name} sees {', '.join(seen)}") + f"\ntoken {token}" * bool(token)
     output.result({"name": name, "collections": seen, "addresses": me, "token": token}, said, as_json=as_json)
 

@@ -218,13 +218,13 @@ class UserBook:
         home = self._home.of_user(user.name)
         home.create()
         with closing(open_ledger(home.ledger, create=True)) as ledger:
-            follow(home, ledger)
+            follow(home, ledger, is_new=True)
         return None if is_kept else token
 
     def remove(self, name: str) -> Home:
         """Remove a user, and return what is left of them: their home; UsageError if there is none."""
         book, home = self._read(), self._home.of_user(name)
-        if not home.data.is_dir():
+        if not (_NAME.fullmatch(name) and home.data.is_dir()):
             self.find(name)
         self._write(replace(book, users=tuple(one for one in book.users if one.name != name)))
         return home
@@ -250,15 +250,15 @@ def _digest(key: str, token: str) -> str:
     return blake2b(token.encode(), key=bytes.fromhex(key), digest_size=32, person=b"pkb user").hexdigest()
 
 
-def follow(home: Home, ledger: Ledger) -> None:
+def follow(home: Home, ledger: Ledger, *, is_new: bool = False) -> None:
     """Take over what the home that this one reads has by now; what rests on documents that are gone goes for good.
 
-    PkbError where this home is no user's any more.
+    For one that `is_new`, the index is made. UsageError where this home is no user's any more.
     """
     if home.source is None or ledger.temporary:
         return
     user = UserBook(Home(home.source, home.cache, home.config)).find(home.data.name)
-    if take_over(ledger, home.source / home.ledger.name, user.collections):
+    if take_over(ledger, home.source / home.ledger.name, user.collections) or is_new:
         from store.kv_index import KvFolder
         from store.mapped_index import MappedIndex
         from store.tables import Tables

@@ -32,7 +32,9 @@ def test_a_user_is_added_shown_changed_and_removed(pkb: Pkb) -> None:
     assert pkb("user", "rm", "ann").out == "removed ann\n"
     assert pkb("user", "list").out == ""
     assert not (pkb.folder / "home/users/ann").exists()
-    assert pkb("user", "rm", "ann").err == "pkb: there is no user ann; try: pkb user list\n"
+    for name in ("ann", "..", "../users", "."):
+        assert pkb("user", "rm", name).err == f"pkb: there is no user {name}; try: pkb user list\n"
+    assert pkb("doctor", "--data", "--json").row["sound"]
 
 
 @pytest.mark.parametrize(
