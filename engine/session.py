@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from engine.settings import AdapterSettings, Experiment, MeSettings, Settings, load, put, unknown
 from prompts import word_patterns
 from store.errors import DamagedLedger, DiskFull, NoModel, UnsafePlace, UsageError, disk_failure
-from store.home import ELSEWHERE, Home, has_tables, is_full, locate, unsafe_place
+from store.home import ELSEWHERE, has_tables, is_full, locate, unsafe_place
 from store.types import fold, replace
 
 if TYPE_CHECKING:
@@ -60,17 +60,12 @@ class Session:
         settings = load(self.home.config)
         if others := unknown(self.home.config):
             self.on_notice(f"{self.home.config}: ignored unknown settings: {', '.join(others)}")
-        if self.home.source:
-            settings = self._of_user(settings)
+        if self.home.source:  # of a user: nothing that was made from what others wrote
+            from store.readers import user_of
+
+            own, kv = MeSettings(user_of(self.home).addresses), replace(settings.kv, remote="")
+            settings = replace(settings, me=own, adapter=AdapterSettings(), kv=kv)
         return replace(settings, experiment=self._experiment) if self._experiment else settings
-
-    def _of_user(self, settings: "Settings") -> "Settings":
-        """Return the settings for a user: their addresses, and nothing that was made from what others wrote."""
-        from store.readers import UserBook
-
-        own = UserBook(Home(self.home.bank, self.home.cache, self.home.config)).find(self.home.data.name)
-        kv = replace(settings.kv, remote="")
-        return replace(settings, me=MeSettings(own.addresses), adapter=AdapterSettings(), kv=kv)
 
     @property
     def me(self) -> tuple[str, ...]:
@@ -153,7 +148,9 @@ class Session:
             opened = open_ledger(self.home.ledger, create=self._create, durable=self._create)
             self._file = self.home.ledger.stat().st_ino
             if self.home.source:
-                self._follow(opened)
+                from store.readers import follow
+
+                follow(self.home, opened)
                 opened.renew()
             elif self.home.mail.is_dir():
                 from store.catalog import follow_mail
@@ -164,12 +161,6 @@ class Session:
             if self._create or (why := disk_failure(error, self.home.data)) is None:
                 raise
             return self._copy(why)
-
-    def _follow(self, ledger: "Ledger") -> None:
-        """Take over what the home that this one reads knows by now."""
-        from store.readers import follow
-
-        follow(self.home, ledger)
 
     def _copy(self, why: str) -> "Ledger":
         from store.database import open_copy
@@ -251,9 +242,11 @@ class Session:
         """Return the locks."""
         from store.locks import Locks
 
-        if self.home.source:  # the tables change with the ledger that lists their files
-            return Locks(self.home.shared, lambda: self._follow(self.ledger))
-        return Locks(self.home.shared)
+        if self.home.source is None:
+            return Locks(self.home.shared)
+        from store.readers import follow
+
+        return Locks(self.home.shared, lambda: follow(self.home, self.ledger))  # which lists the files of the tables
 
     @cached_property
     def embedder(self) -> "Embedder":

@@ -144,8 +144,9 @@ class Eraser:
         """Do all of an unfinished run (again); `before` counts what there was."""
         before = before or self._counts()
         documents, has_tables = self._pending()
-        of_users = [] if self._is_reader else [*self._erase_of_users(documents, now, on_step)]
+        of_users = list[str]()
         if not self._is_reader:
+            of_users = [*self._erase_of_users(documents, now, on_step)]
             self._knowledge.recover()
         for number, some in enumerate(batches(documents, _AT_ONCE)):
             on_step("remove", number * _AT_ONCE, len(documents))
@@ -224,20 +225,23 @@ class Eraser:
         """Rewrite every file that may hold deleted text; returns the old files that are still there."""
         self._knowledge.remove_leftovers(self._home.kv)
         KvFolder(self._ledger, self._home.kv).collect(PATIENT_S)
-        names, former = [] if self._is_reader else self._tables.names(), set[Path]()
-        if names:
-            self._tables.remove_leftovers()
-            former = {path for path in self._home.tables.rglob("*") if path.is_file() and path.suffix != ".json"}
-            VectorStore(self._ledger, self._tables).drop_former()
-            names = self._tables.names()
-        for number, name in enumerate(names):
-            on_step("rewrite", number, len(names) + 1)
-            self._tables.rewrite(name)
-        on_step("rewrite", len(names), len(names) + 1)
+        former = set[Path]() if self._is_reader else self._rewrite_tables(on_step)
         self._mapped.update(erase=True)  # writes shards that hold removed chunks again, and removes all others
         sql = "DELETE FROM changed_documents WHERE document NOT IN (SELECT id FROM documents)"
         self._ledger.rows.execute(sql)
         return sorted(str(path) for path in former if path.is_file())
+
+    def _rewrite_tables(self, on_step: OnStep) -> set[Path]:
+        """Rewrite the tables, which no user's home does; returns their former files."""
+        self._tables.remove_leftovers()
+        former = {path for path in self._home.tables.rglob("*") if path.is_file() and path.suffix != ".json"}
+        VectorStore(self._ledger, self._tables).drop_former()
+        names = self._tables.names()
+        for number, name in enumerate(names):
+            on_step("rewrite", number, len(names) + 1)
+            self._tables.rewrite(name)
+        on_step("rewrite", len(names), len(names) + 1)
+        return former
 
     def _remains(self, documents: Sequence[str]) -> Iterator[str]:
         for name in self._tables.names() if documents and not self._is_reader else ():

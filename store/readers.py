@@ -250,6 +250,11 @@ def _digest(key: str, token: str) -> str:
     return blake2b(token.encode(), key=bytes.fromhex(key), digest_size=32, person=b"pkb user").hexdigest()
 
 
+def user_of(home: Home) -> User:
+    """Return whose home it is; UsageError where it is no user's any more."""
+    return UserBook(Home(home.bank, home.cache, home.config)).find(home.data.name)
+
+
 def follow(home: Home, ledger: Ledger, *, is_new: bool = False) -> None:
     """Take over what the home that this one reads has by now; what rests on documents that are gone goes for good.
 
@@ -257,8 +262,7 @@ def follow(home: Home, ledger: Ledger, *, is_new: bool = False) -> None:
     """
     if home.source is None or ledger.temporary:
         return
-    user = UserBook(Home(home.source, home.cache, home.config)).find(home.data.name)
-    if take_over(ledger, home.source / home.ledger.name, user.collections) or is_new:
+    if take_over(ledger, home.source / home.ledger.name, user_of(home).collections) or is_new:
         from store.kv_index import KvFolder
         from store.mapped_index import MappedIndex
         from store.tables import Tables

@@ -89,23 +89,17 @@ def application(
         ("GET", "todo"): lambda pkb, params: {"items": pkb.open_loops(params, params.limit or None).items},
         ("GET", "people"): lambda pkb, params: {"people": pkb.people(params.name, collection=params.collection)},
         ("GET", "stats"): lambda pkb, _: pkb.stats(),
-        ("GET", "recent"): lambda pkb, _: {"questions": latest(pkb.session.ledger, 5), "opens": may_open(pkb)},
+        ("GET", "recent"): lambda pkb, _: {
+            "questions": latest(pkb.session.ledger, 5),
+            "opens": opens and pkb.session.home.source is None,
+        },
         ("GET", "ahead"): lambda pkb, params: ahead[str(pkb.session.home.data)].typed(
             pkb.session, params.q, pkb.options(pkb.scope(params))
         ),
         ("POST", "wrong"): _wrong,
     }
-
-    def may_open(pkb: Pkb) -> bool:
-        return opens and pkb.session.home.source is None  # else it would open on the screen of another
-
-    def open_file(pkb: Pkb, params: Params) -> None:
-        if not may_open(pkb):
-            raise HTTPException(404)
-        pkb.open_file(_path(params), params.message_id)
-
     if opens:
-        calls[("POST", "open")] = open_file
+        calls[("POST", "open")] = _open
     routes = [
         *(Route(f"/v1/{name}", partial(_answer, give), methods=[by]) for (by, name), give in calls.items()),
         Route("/v1/models", _models, methods=["GET"]),
@@ -165,6 +159,12 @@ def _path(params: Params) -> str:
     if not params.path:
         raise UsageError("path is empty")
     return params.path
+
+
+def _open(pkb: Pkb, params: Params) -> None:
+    if pkb.session.home.source:  # of a user: it would open on the screen of another
+        raise HTTPException(404)
+    pkb.open_file(_path(params), params.message_id)
 
 
 def _wrong(pkb: Pkb, params: Params) -> Any:
