@@ -55,9 +55,7 @@ def coverage(idf: Mapping[str, float], said: frozenset[str]) -> float:
     return sum(value for word, value in idf.items() if word in said) / total if total > 0 else 0.0
 
 
-_ASIDE = re.compile(
-    r"\[|>|(?:re|aw|fwd?|from|to|cc|subject|date|sent):\s|on .{6,80}\bwrote:|.{2,60}\bwrites?:$", re.IGNORECASE
-)
+_ASIDE = re.compile(word_patterns("english")["aside"], re.IGNORECASE)
 # A line between a message and one that it quotes.
 _SEPARATOR = re.compile(r"[\W_]*(?:(?:original|forwarded) message|forwarded by\b.*)?[\W_]*", re.IGNORECASE | re.DOTALL)
 _REQUEST = re.compile(r"\bplease\b|\b(?:could|can|would|will) (?:you|someone|somebody|everyone)\b", re.IGNORECASE)
@@ -217,12 +215,7 @@ _OTHERS, _NO_SPEAKER = -1.1, -0.2  # share of what a talk says of it that is abo
 _TELLING = 5  # words of a sentence that identify its language
 _LESS = 0.1  # of the share of a question that is said, for words alone
 _SHARP = 4.0  # a turn that covers the question weighs as much as e^4 turns that cover none of it
-NO_ANSWER = re.compile(
-    r"\W*(?:(?:re|fwd?|from|to|cc|bcc|sent|date|subject|attendees|attachments?)\s*:.*|(?:https?://|www\.)\S+|\S+@\S+"
-    r"|[\w .()&-]+\.(?:docx?|pdf|xlsx?|pptx?|jpe?g|png|gif|zip|txt|htm)\W*"
-    r"|(?:hi|hello|hey|dear|thanks|thank you|regards|best|cheers|sincerely)\b[\w ,.!-]{0,40}|reacted to .*|\[.*\])\W*",
-    re.IGNORECASE | re.DOTALL,
-)
+NO_ANSWER = re.compile(rf"\W*(?:{word_patterns('english')['no answer']})\W*", re.IGNORECASE | re.DOTALL)
 
 
 class Reading(Struct, frozen=True):

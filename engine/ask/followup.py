@@ -18,7 +18,7 @@ from engine.llm.stopping import complete
 from engine.text.question import ASKING_WORDS, Question, bare, core, understand
 from engine.text.words import FUNCTION_WORDS, content_words, words
 from engine.types import Answer
-from prompts import prompt
+from prompts import prompt, word_patterns
 from store.types import replace
 
 if TYPE_CHECKING:
@@ -30,10 +30,8 @@ _SHORT, _BRIEF, _BACK = 9, 5, 3  # words before a final pronoun; words of a frag
 _ANY_DAY = datetime(2000, 1, 1)  # names and the kind of answer do not depend on it
 _DO = r"(?:do|does|did|can|could|will|would|shall|should|(?-i:may)|might|must)"
 _HELPER = rf"(?:(?:{_DO}|is|are|was|were|has|have|had)(?:n['’]t)?)"
-_PREPOSITION = (
-    r"(?:at|on|in|by|for|from|to|with|since|until|about|of|during|after|before|near|over|under|above|below|into"
-    r"|between)"
-)
+_ENGLISH = word_patterns("english")
+_PREPOSITION = f"(?:{_ENGLISH['preposition']})"
 _ARTICLE = r"(?:the|an?|my|our|your)"
 _WHAT = r"(?:what time|how(?: (?:long|old|often|far|late|many|much))?|who(?:m|se)?|what|which|when|where|why)"
 _WORD = rf"(?:(?:{_PREPOSITION} )?{_WHAT}(?: else)?)"
@@ -51,11 +49,7 @@ _OBJECT = re.compile(  # what Ann did
 )
 _ORDINAL = r"(first|second|third|fourth|fifth|last|next)"
 _STATE = re.compile(r"\w(?:ed|en|ing)\b")  # what somebody or something is, such as "moved"
-_ATTRIBUTE = re.compile(  # "the password": of what was asked about, not another such thing
-    rf"{_ARTICLE} (?:\w+ )?(?:address|code|cost|date|day|deadline|fax|id|link|login|name|number|password|phone|place"
-    r"|price|size|subject|time|title|topic|url|user|username|value|version)",
-    re.IGNORECASE,
-)
+_ATTRIBUTE = re.compile(rf"{_ARTICLE} (?:\w+ )?(?:{_ENGLISH['attribute']})", re.IGNORECASE)
 _SUBJECT = re.compile(rf"(?:(?:{_ASKING} )?{_HELPER}|why) (?P<it>he|she|they|it|his|her|their|its)\b", re.IGNORECASE)
 _LAST = re.compile(rf"(?:{_ASKING}|{_HELPER}) .*\b(?P<it>him|her|them|it|there)$", re.IGNORECASE)
 _EMPTY = re.compile(r"\bit\b.* (?:to|that|if|when)\b|\bit (?:rain|snow)", re.IGNORECASE)  # is it true that
@@ -103,11 +97,8 @@ _POINTS = re.compile(  # or "at what price"
     rf"|{_PREPOSITION} (?:what|which)\b (?!.*\b{_HELPER}\b).+",
     re.IGNORECASE,
 )
-WHO_SAID = re.compile(  # who said or sent what was just quoted
-    r"who (?:(?:ask|claim|mention|suggest|mail|e-?mail|forward)ed|replied|said|says|sent|told (?:me|us)|wrote)"
-    r"(?: (?:it|so|that|this|the (?:mail|message)))?",
-    re.IGNORECASE,
-)
+# Who said or sent what was just quoted.
+WHO_SAID = re.compile(rf"who (?:{_ENGLISH['said']})(?: (?:it|so|that|this|the (?:mail|message)))?", re.IGNORECASE)
 
 
 def is_vague(text: str) -> bool:

@@ -22,6 +22,7 @@ from engine.text.spans import Found, Kind, find
 from engine.text.time_sensitive import instruction_end, phrases, plain_words
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Passage, Trust
+from prompts import word_patterns
 from store.types import replace
 
 if TYPE_CHECKING:
@@ -40,9 +41,7 @@ _OF = re.compile(r"\bof\b(?: (?:the|an?|our|my|your|his|her|their)\b)?", re.IGNO
 _CALLED = frozenset(words("price cost fee charge date day time hour place room number code new right correct"))
 _REPORTED = re.compile(r"\b(?:would|was|were|had|wrote|told|said|thought|used to)\b", re.IGNORECASE)
 _PAST = re.compile(r"\b(?:was|were|had)\b", re.IGNORECASE)
-_UNSURE = re.compile(
-    r"\b(?:if|unless|whether|wish\w*|believ\w+|would|could|might|used to|next year|last year)\b", re.IGNORECASE
-)
+_UNSURE = re.compile(rf"\b(?:{word_patterns('english')['unsure']})\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

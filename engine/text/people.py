@@ -33,10 +33,7 @@ _ADDRESS = re.compile(r"[^\s<>()\"',;:]+@[^\s<>()\"',;:]+")
 _BEHALF = re.compile(r".*\b(?:on behalf of|im auftrag von|de la part de)\s+", re.IGNORECASE)
 _VIA = re.compile(r"\s+(?:via|über|durch|through|\()(?:\s.*|\S.*)?$", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]{2,}")
-_TITLES = re.compile(
-    r"(?:(?:dr|prof|professor|mr|mrs|ms|miss|sir|dame|herr|frau|mme|sig|sra?|ing|dipl|rev|hon)\b\.?\s*)+(?=\w)",
-    re.IGNORECASE,
-)
+_TITLES = re.compile(rf"(?:(?:{word_patterns('english')['title']})\b\.?\s*)+(?=\w)", re.IGNORECASE)
 # Alphabets with letters that look like Latin ones; others, such as Chinese, may stand in one word with Latin letters.
 _SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU", "GOTHIC", "DESERET", "CANADIAN", "GEORGIAN")
 # What the rows of an address begin with, as no name does: the address itself; the servers that its mail came through;
@@ -279,10 +276,8 @@ def bare_title(title: str) -> str:
     return " ".join(title.casefold().split())
 
 
-PRESENT = re.compile(  # the line that begins a list of attendees
-    r"[\s*_#]*(?:attendees|attended|participants|(?:those )?present|in attendance)[\s*_]*(?::[\s*_]*(.*)|)$",
-    re.IGNORECASE,
-)
+# The line that begins a list of attendees.
+PRESENT = re.compile(rf"[\s*_#]*(?:{word_patterns('english')['present']})[\s*_]*(?::[\s*_]*(.*)|)$", re.IGNORECASE)
 
 
 def listed_attendees(lines: Sequence[str]) -> tuple[str, ...]:

@@ -23,9 +23,8 @@ FOREIGN_KINDS: tuple[Literal["time", "amount", "number", "date"], ...] = ("time"
 _TYPES: tuple[AnswerType, ...] = (*FOREIGN_KINDS, "place", "person", "other")  # of two at one place, the first
 QUESTION_KINDS = word_patterns("question_kinds")
 _KINDS = [(kind, re.compile(rf"\b(?:{QUESTION_KINDS[kind]})\b", re.IGNORECASE)) for kind in _TYPES]
-_AUXILIARY = re.compile(
-    r"\W*(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|may|might|must)(?:n['’]t)?\b", re.I
-)
+_ENGLISH = word_patterns("english")
+_AUXILIARY = re.compile(rf"\W*(?:{_ENGLISH['auxiliary']})(?:n['’]t)?\b", re.IGNORECASE)
 # Words about asking and saying, which the answering text rarely contains; as stemmed by words().
 ASKING_WORDS = word_sets("question_words")["requests"]
 # Words of the question itself, stemmed: the amount or the time is what answers it.
@@ -34,9 +33,7 @@ _BEGINS = frozenset(["start", "begin"])  # implied by any question for a next ti
 _TAKES_PLACE = re.compile(r"\b(?:tak(?:es?|en|ing)|took) place\b", re.IGNORECASE)
 QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,200})[\"”»]|(?<!\w)['‘]([^'‘’]{2,200})['’](?!\w)")
 _CAPITALS = re.compile(r"[^\W\d_][\w.&-]*(?:['’][^\W\d_]{2,})?")
-_PAST = re.compile(
-    r"\b(?:did|was|were|had|ago|last|previous(?:ly)?|first|initial(?:ly)?|original(?:ly)?)\b", re.IGNORECASE
-)
+_PAST = re.compile(rf"\b(?:{_ENGLISH['past']})\b", re.IGNORECASE)
 # The next of something, not "next to" and not "who is coming".
 NEXT = re.compile(r"\b(?:next(?! to\b)|upcoming|(?:my|our|the|your|his|her|their) coming)\b", re.IGNORECASE)
 LAST = re.compile(r"\b(?:last|latest|most recent)\b", re.IGNORECASE)

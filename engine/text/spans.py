@@ -162,10 +162,8 @@ _AROUND: dict[Kind, tuple[str, str]] = {
 }  # words that belong to a span before and after it
 _BETWEEN_DATES = re.compile(rf"{_TO}|{_AND}|,\s+", re.IGNORECASE)
 _FROM = re.compile(r"\b(?:from|between)\s+\Z", re.IGNORECASE)
-_MOVES = re.compile(
-    r"\b(?:mov\w+|chang\w+|shift\w+|postponed|rescheduled|delayed|put (?:back|off)|pushed back|brought forward)\s+\Z",
-    re.IGNORECASE,
-)  # from one day to another; nothing lasts from the first to the second
+# From one day to another; nothing lasts from the first to the second.
+_MOVES = re.compile(rf"\b(?:{word_patterns('english')['moves']})\s+\Z", re.IGNORECASE)
 _REACH = 40  # characters before a span that may belong to it
 
 
