@@ -40,7 +40,7 @@ from engine.text.relative_dates import resolve, time_constraint
 from engine.text.spans import find
 from engine.text.words import FUNCTION_WORDS, base, content_words, one_root, terms, words
 from engine.types import Answer, Backend, Evidence, Passage, Trace, resting
-from prompts import word_groups
+from prompts import word_groups, word_sets
 from store.answers import AnswerBank, PendingVerification, RejectedAnswers, Verifications
 from store.database import Ledger
 from store.history import History, HistoryEntry
@@ -246,7 +246,7 @@ def why_different(new: Question, cached: Question) -> str | None:
     new, cached = normal_question(new), normal_question(cached)
     # For a scheduled event, "is" and "will be" mean the same.
     scheduled = frozenset([frozenset(("present", "future"))] * (new.asked in ("date", "time", "place")))
-    times, alike = {frozenset(pair) for pair in product(one.tenses, two.tenses)}, _ALIKE_TENSES | scheduled
+    times, alike = {frozenset(pair) for pair in product(one.tenses, two.tenses)}, _ALIKE | scheduled
     doubts = {
         "not in English": not (one.english and two.english) and one.content != two.content,
         "another kind of question": new.asked != cached.asked or (new.asked == "other" and one.asking != two.asking),
@@ -297,21 +297,11 @@ def _narrowing(unmatched: Sequence[str], own: QuestionFeatures) -> list[bool]:
     return [is_short and is_head for form, is_head in found if form in unmatched]
 
 
-_ALIKE_TENSES = frozenset(
-    frozenset((one, two))
-    for one, others in (("progressive", "present future"), ("perfect", "past present"), ("modal", "present future"))
-    for two in others.split()
-)
-
-
+_LISTED = word_sets("question_words")
+# Tenses that mean the same, and roles of one name that do not turn a question round.
+_ALIKE = {frozenset((kind[6:], one)) for kind, words in _LISTED.items() if kind.startswith("alike ") for one in words}
 _VAGUE_WAYS = frozenset(("to", "for", "with", "about"))  # "of", "on" and no word at all may stand for them
 _NEUTRAL = frozenset(("of", "owner", "in", "on", "at", "near", "within", "per", "through", "toward", "towards", ""))
-# Roles of one name that do not turn a question round: "send Ann a mail" and "send a mail to Ann".
-_ALIKE_ROLES = frozenset(
-    frozenset((one, two))
-    for one, others in (("object", "to with about by"), ("for", "to about"), ("to", "about"), ("agent", "by"))
-    for two in others.split()
-)
 
 
 def _other_role(one: QuestionFeatures, two: QuestionFeatures, pairs: Sequence[tuple[int, int]]) -> bool:
@@ -326,7 +316,7 @@ def _other_role(one: QuestionFeatures, two: QuestionFeatures, pairs: Sequence[tu
     ]
     other = [roles for roles in named if roles[0] != roles[1]]
     return any(
-        (frozenset(roles) not in _ALIKE_ROLES and _NEUTRAL.isdisjoint(roles)) or roles[::-1] in named for roles in other
+        (frozenset(roles) not in _ALIKE and _NEUTRAL.isdisjoint(roles)) or roles[::-1] in named for roles in other
     )
 
 
