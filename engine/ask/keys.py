@@ -453,7 +453,8 @@ def store_answer(
     state: State = "answered" if reply else "prefilled"
     text, tier = (json.dumps(reply.to_json()), reply.tier) if reply else ("", "full")
     made = (ask.generation, tier, ask.now.timestamp(), ask.trace.ms()["total"])
-    kept = CachedAnswer(*_about(ask), text, asked.read, *made, state=state, origin=origin, source=source)
+    about = (ask.text, ask.key.scope, ask.key.writer, ask.key.day)
+    kept = CachedAnswer(*about, text, asked.read, *made, state=state, origin=origin, source=source)
     # The cosine above which a new chunk is among the nearest; none is in one document, or without vectors.
     nearest, floor = asked.evidence.nearest[: settings.experiment.refresh_k], None
     if asked.vector is not None and not ask.options.scope.document:
@@ -481,16 +482,12 @@ def relocate(kept: CachedAnswer, evidence: "Evidence") -> CachedAnswer:
 def pending_entry(ask: PendingQuestion, read: tuple[str, ...]) -> CachedAnswer:
     """Return the entry of a question that was given another one's answer, made from `read`."""
     made = (ask.generation, "semantic", ask.now.timestamp(), ask.trace.ms()["total"])
-    return CachedAnswer(*_about(ask), "", read, *made, state="pending")
+    return CachedAnswer(ask.text, ask.key.scope, ask.key.writer, ask.key.day, "", read, *made, state="pending")
 
 
 def vector_of(asked: EmbeddedQuestion) -> bytes | None:
     """Return a question's vector as bytes of float32, as the ledger stores it; None without an embedder."""
     return None if asked.vector is None else asked.vector.astype("float32").tobytes()
-
-
-def _about(ask: PendingQuestion) -> tuple[str, str, str, str | None]:
-    return ask.text, ask.key.scope, ask.key.writer, ask.key.day
 
 
 class Prepared(Struct, frozen=True):

@@ -180,9 +180,10 @@ class WholeDocumentQuestion(Struct, frozen=True):
 
 def whole_document_question(text: str) -> WholeDocumentQuestion | None:
     """Parse a question about a whole document; None for any other question."""
+    openings = [*chain.from_iterable(parts["opening"] for parts in word_lists(_LIST).values())]
     while True:  # without "Could you tell me" and the like
         words = text.split(maxsplit=_OPENING)
-        begins = next((n for n in range(_OPENING, 0, -1) if tuple(plain_words(" ".join(words[:n]))) in _openings()), 0)
+        begins = next((n for n in range(_OPENING, 0, -1) if tuple(plain_words(" ".join(words[:n]))) in openings), 0)
         if not begins or len(words) <= begins:
             break
         text = text.split(maxsplit=begins)[-1]
@@ -251,11 +252,6 @@ def _aspect(tokens: Sequence[str]) -> Aspect | None:
         if aspect := _phrases(language).get(tuple(left)) or _phrases(language).get(tuple(ended)):
             return aspect
     return None
-
-
-@cache
-def _openings() -> frozenset[Phrase]:
-    return frozenset(chain.from_iterable(parts["opening"] for parts in word_lists(_LIST).values()))
 
 
 @cache
