@@ -108,7 +108,9 @@ class Asker:
         ask = begin(self._backend, self._ledger, text, options, now)
         with ask.trace.step("match") as step:
             kept = self._bank.find(ask.key.digest) if ask.options.read_bank else None
-            step.note = _match_note(ask, kept)
+            note = f"not cached on {ask.key.day}" if ask.key.day else "not cached"
+            note = f"{kept.state} in generation {kept.generation}, now {ask.generation}" if kept else note
+            step.note = note if ask.options.read_bank else "skipped"
         if kept and kept.state != "answered":  # only deferred, or precomputed
             kept = None
         if kept and kept.generation == ask.generation:
@@ -220,16 +222,6 @@ class Asker:
 def _served(ask: PendingQuestion, kept: CachedAnswer, *, stale: bool) -> Answer:
     age, ms = max(0.0, ask.now.timestamp() - kept.created), ask.trace.ms()
     return answer_of(kept).served(ask.text, ms | {"first_token": ms["total"]}, age, stale=stale)
-
-
-def _match_note(ask: PendingQuestion, kept: CachedAnswer | None) -> str:
-    if not ask.options.read_bank:
-        return "skipped"
-    if kept is None:
-        return "not cached" + (f" on {ask.key.day}" if ask.key.day else "")
-    if kept.state != "answered":
-        return {"pending": "semantic hit, not verified yet", "prefilled": "prefilled, not answered"}[kept.state]
-    return f"cached in generation {kept.generation}, now {ask.generation}"
 
 
 _RIVALS = 2  # in notices
