@@ -15,8 +15,18 @@ from typing import Any
 
 from engine.kv.costs import Loader, Unit
 from engine.kv.restore import LEAST_S, KvBinding, Prefilled, PromptReader, fetch, keep, offered, prefill, said
-from engine.models.kv_cache import Ropes, array, extend, rotated, take, tensor, unpack
-from engine.models.kv_read import Arrays, RangeReader, UnreadableCache
+from engine.models.kv_cache import (
+    Arrays,
+    RangeReader,
+    Ropes,
+    UnreadableCache,
+    array,
+    extend,
+    rotated,
+    take,
+    tensor,
+    unpack,
+)
 from engine.models.types import Ids, LanguageModel
 from engine.types import Trace
 from store.kv_files import Header, Node

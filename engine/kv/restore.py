@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.kv.costs import Costs, Loader, MeasuredCosts, Planner, Unit, Way, auto, computing_s, loading_s, overlap_s
-from engine.models.kv_cache import Ropes, append, cut, join
-from engine.models.kv_read import ReadAt, UnreadableCache
+from engine.models.kv_cache import ReadAt, Ropes, UnreadableCache, append, cut, join
 from engine.models.types import Ids, LanguageModel
 from engine.settings import LINKS
 from engine.types import Trace

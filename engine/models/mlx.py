@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from engine.models import kv_cache, runtime
 from engine.models.adapters import Adapter, AttachedAdapter, wear
-from engine.models.kv_cache import Cache, Captured
-from engine.models.kv_read import RangeReader, ReadAt
+from engine.models.kv_cache import Cache, Captured, RangeReader, ReadAt
 from engine.models.runtime import Device, device
 from engine.models.types import Drafter, Frame, Tokens, spelled
 from store.kv_files import borders

@@ -22,7 +22,7 @@ import numpy as np
 from engine.kv import restore
 from engine.kv.costs import MeasuredCosts
 from engine.kv.restore import KvBinding, Prefilled, PromptReader, prefill
-from engine.models.kv_read import ReadAt
+from engine.models.kv_cache import ReadAt
 from engine.types import Trace
 from store.database import Ledger, open_ledger
 from tests.bench.kv_reuse import CachedPrompt, cached_prompt, loaded, prompt

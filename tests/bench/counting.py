@@ -36,8 +36,7 @@ from tests.bench.metered import Size, parts_of
 from tests.engine.models.shapes import REAL, make, write
 
 if TYPE_CHECKING:
-    from engine.models.kv_cache import Cache, Captured
-    from engine.models.kv_read import Arrays, RangeReader, ReadAt
+    from engine.models.kv_cache import Arrays, Cache, Captured, RangeReader, ReadAt
     from engine.text.question import Question
     from store.types import Vectors
 

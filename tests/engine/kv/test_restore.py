@@ -16,7 +16,7 @@ import pytest
 
 from engine.kv.costs import MeasuredCosts, Planner, Unit, Way
 from engine.kv.restore import KvBinding, Prefilled, PromptReader, keep, prefill
-from engine.models.kv_read import ReadAt
+from engine.models.kv_cache import ReadAt
 from engine.models.load import load as load_model
 from engine.models.mlx import Mlx
 from engine.types import Trace

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.models import kv_cache
-from engine.models.kv_cache import CacheForm
-from engine.models.kv_read import RangeReader, UnreadableCache
+from engine.models.kv_cache import CacheForm, RangeReader, UnreadableCache
 from engine.models.load import form, load
 from engine.models.mlx import Mlx
 from store.kv_files import Header, verify, write

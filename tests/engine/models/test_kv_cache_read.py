@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.models.kv_cache import tensor
-from engine.models.kv_read import Arrays, RangeReader, UnreadableCache
+from engine.models.kv_cache import Arrays, RangeReader, UnreadableCache, tensor
 from store.kv_files import Header, write
 from tests.effort import examples
 
