@@ -151,7 +151,7 @@ def _converted(opened: "Session", file: "GgufFile", *, quiet: bool) -> Installed
     local = lookup.converted(file, opened.home.cache / "digests", os.environ)
     if not lookup.missing_files(local.folder):
         return local
-    output.say(f"{file.name}: {header.architecture}; licence: {header.licence or 'none named'}")
+    output.say(f"{file.name}: {header.architecture}; licence: {header.fields.get('general.license') or 'none named'}")
     room = lookup.free(os.environ)
     output.say(f"to convert: {size(planned.read)} into {size(planned.bytes)}; free disk space: {size(room)}")
     if planned.bytes > room:

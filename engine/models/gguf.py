@@ -62,12 +62,6 @@ class GgufHeader:
         """Return the name of its architecture; PkbError if it has none."""
         return str(self.of("general.architecture", str))
 
-    @property
-    def licence(self) -> str:
-        """Return the licence that it names, empty if none."""
-        found = self.fields.get("general.license")
-        return found if isinstance(found, str) else ""
-
     def of(self, key: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
         """Return a field of a type, or the default; PkbError if it is missing or of another type."""
         found = self.fields.get(key, default)
