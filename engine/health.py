@@ -20,7 +20,7 @@ from engine.models.lookup import find, reader_version
 from engine.models.runtime import device, needed_by, threads_of, total
 from engine.session import Session
 from engine.settings import KvSettings, ModelSettings, Settings
-from engine.types import SCHEMA, Check, Checks, json_values
+from engine.types import SCHEMA, Check, Checks
 from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications, predicted_use
 from store.errors import NoModel, PkbError, UsageError, as_pkb_error
 from store.history import History
@@ -230,16 +230,8 @@ def gather(opened: Session) -> dict[str, Any]:
         "answers": _answers(opened),
         "kv": _kv(opened),
         "bytes": opened.home.sizes(),
-        "tiers": [
-            {
-                **{name: getattr(one, name) for name in ("tier", "by_model", "questions", "answered")},
-                "p50_ms": round(one.median_ms, 3),
-                "p95_ms": round(one.p95_ms, 3),
-                "saved_s": round(one.saved_ms / 1000, 3),
-            }
-            for one in tiers
-        ],
-        "saved_s": round(sum(t.saved_ms for t in tiers) / 1000, 3),
+        "tiers": tiers,
+        "saved_s": round(sum(one["saved_s"] for one in tiers), 3),
         "history": {
             "first": min((day for *_, day in weeks), default=None),
             "weeks": weekly(weeks),
@@ -301,10 +293,7 @@ def _idle_counts(opened: Session) -> dict[str, Any]:
     account.update()
     return {
         "pending": Jobs(opened.ledger).counts(),
-        "so_far": [
-            {"job": kind, **json_values(one), "seconds": round(one.seconds, 4), "saved_s": round(one.saved_s, 3)}
-            for kind, one in account.by_kind().items()
-        ],
+        "so_far": [{"job": kind, **one} for kind, one in account.by_kind().items()],
         "predicted": sum(made for _, made in predicted),
         "asked_later": sum(used for used, _ in predicted),
     }

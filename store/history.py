@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import astuple
@@ -33,21 +34,6 @@ class HistoryEntry(Struct, frozen=True):
     stale: bool = False
 
 
-class TierCount(Struct, frozen=True):
-    """How often a tier answered, and how long it took; `by_model` if the language model read a prompt.
-
-    The median and 95th percentile use the nearest rank, without interpolation.
-    """
-
-    tier: str
-    by_model: bool
-    questions: int
-    answered: int
-    median_ms: float
-    p95_ms: float
-    saved_ms: float
-
-
 class History:
     """The questions asked of one home."""
 
@@ -72,15 +58,20 @@ class History:
         found = self._rows.execute("SELECT max(id) FROM history").fetchone()[0]
         return None if found is None else int(found)
 
-    def by_tier(self) -> list[TierCount]:
-        """Count questions by tier and by whether a model ran, most frequent first."""
-        sql = f"""SELECT tier, by_model, count(*), sum(answered), min(total_ms) FILTER (WHERE rank >= 0.5),
-                        min(total_ms) FILTER (WHERE rank >= 0.95), sum({_SAVED})
+    def by_tier(self) -> list[dict[str, Any]]:
+        """Count questions by tier and by whether the language model read a prompt, most frequent first.
+
+        With the median and 95th percentile of milliseconds, by the nearest rank, and the seconds saved.
+        """
+        sql = f"""SELECT tier, by_model, count(*), sum(answered), round(min(total_ms) FILTER (WHERE rank >= 0.5), 3),
+                         round(min(total_ms) FILTER (WHERE rank >= 0.95), 3), round(sum({_SAVED}) / 1000, 3)
                  FROM (SELECT tier, prompt_tokens IS NOT NULL AS by_model, answered, total_ms, saved_ms, cume_dist()
                               OVER (PARTITION BY tier, prompt_tokens IS NOT NULL ORDER BY total_ms) AS rank
                        FROM history)
                  GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"""
-        return [TierCount(tier, bool(ran), *numbers) for tier, ran, *numbers in self._rows.execute(sql)]
+        names = ("tier", "by_model", "questions", "answered", "p50_ms", "p95_ms", "saved_s")
+        found = (dict(zip(names, row, strict=True)) for row in self._rows.execute(sql))
+        return [one | {"by_model": bool(one["by_model"])} for one in found]
 
     def by_week(self, until: float) -> list[tuple[str, str, int, float, str]]:
         """Count questions up to a time, in seconds since the epoch, by the Monday (ISO) of their week and by tier.

@@ -142,18 +142,6 @@ _INSERT = "INSERT INTO job_outputs (key, kind, uses) SELECT key, ?, uses"
 _REPLACE = "ON CONFLICT DO UPDATE SET kind = excluded.kind, uses = excluded.uses"
 
 
-class JobBenefit(Struct, frozen=True):
-    """The cost of a kind of job so far, the cache hits on its outputs, and the seconds those saved.
-
-    Each hit saves the seconds that computing the output had taken; the time of loading it is not subtracted.
-    """
-
-    units: int
-    seconds: float
-    hits: int
-    saved_s: float
-
-
 class JobAccount:
     """Cost and benefit of the idle jobs of one home."""
 
@@ -193,10 +181,14 @@ class JobAccount:
                      AND key NOT IN (SELECT key FROM kv_nodes)"""
             self._rows.execute(sql)
 
-    def by_kind(self) -> dict[str, JobBenefit]:
-        """Return cost and benefit of each kind of job."""
-        sql = "SELECT kind, units, seconds, hits, saved_s FROM job_stats ORDER BY rowid"
-        return {kind: JobBenefit(*row) for kind, *row in self._rows.execute(sql)}
+    def by_kind(self) -> dict[str, dict[str, float]]:
+        """Return what each kind of job took and brought so far: units, seconds, cache hits on its outputs, and saved_s.
+
+        Each hit saves the seconds that computing the output had taken; the time of loading it is not subtracted.
+        """
+        names = ("units", "seconds", "hits", "saved_s")
+        sql = "SELECT kind, units, round(seconds, 4), hits, round(saved_s, 3) FROM job_stats ORDER BY rowid"
+        return {kind: dict(zip(names, about, strict=True)) for kind, *about in self._rows.execute(sql)}
 
 
 class OutOfTime(Exception):

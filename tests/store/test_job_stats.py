@@ -16,7 +16,7 @@ from store.answers import (
     predicted_use,
 )
 from store.database import Ledger, open_ledger
-from store.jobs import JobAccount, JobBenefit, JobCost, is_finished, mark_finished
+from store.jobs import JobAccount, JobCost, is_finished, mark_finished
 from tests.store.kv_kit import ROOT, A, B, C
 from tests.store.kv_kit import Kept as Box
 
@@ -42,7 +42,10 @@ def test_the_costs_of_a_kind_of_job_add_up(ledger: Ledger) -> None:
     account.add("prefetch", JobCost(1, 2.0, 4096))
     account.add("prefetch", JobCost(1, 1.0))
     account.add("verify", JobCost(seconds=0.5))
-    assert account.by_kind() == {"prefetch": JobBenefit(2, 3.0, 0, 0.0), "verify": JobBenefit(0, 0.5, 0, 0.0)}
+    assert account.by_kind() == {
+        "prefetch": {"units": 2, "seconds": 3.0, "hits": 0, "saved_s": 0.0},
+        "verify": {"units": 0, "seconds": 0.5, "hits": 0, "saved_s": 0.0},
+    }
 
 
 def test_later_uses_of_an_answer_count_once_for_the_job_kind_that_made_it_last(ledger: Ledger) -> None:
@@ -58,7 +61,7 @@ def test_later_uses_of_an_answer_count_once_for_the_job_kind_that_made_it_last(l
     bank.record_use(ONE, 3, 1.0)
     for _ in range(2):
         account.update()
-    found = {kind: (paid.hits, paid.saved_s) for kind, paid in account.by_kind().items()}
+    found = {kind: (paid["hits"], paid["saved_s"]) for kind, paid in account.by_kind().items()}
     assert found == {"populate": (1, 2.0), "refresh": (2, 4.0)}
 
 
@@ -74,7 +77,7 @@ def test_nodes_stored_meanwhile_belong_to_the_job(tmp_path: Path) -> None:
     box.store.record_use(match, 4.0)
     account.update()
     paid = account.by_kind()["prefetch"]
-    assert (paid.hits, paid.saved_s) == (1, 3.0)
+    assert (paid["hits"], paid["saved_s"]) == (1, 3.0)
     box.close()
 
 

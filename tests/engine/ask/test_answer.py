@@ -144,7 +144,7 @@ def test_without_reading_the_bank_every_answer_is_made(state: Recorded, options:
 def test_without_writing_the_bank_nothing_is_left_in_it(state: Recorded) -> None:
     state.ask(options=AskOptions(read_bank=False, write_bank=False))
     assert AnswerBank(state.ledger).size() == (0, 0)
-    assert [count.questions for count in History(state.ledger).by_tier()] == [1]
+    assert [count["questions"] for count in History(state.ledger).by_tier()] == [1]
 
 
 def test_without_writing_the_bank_a_hit_is_not_counted(state: Recorded) -> None:

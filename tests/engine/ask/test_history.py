@@ -36,7 +36,7 @@ def test_a_question_is_kept_with_its_tokens_and_its_chunks(ledger: Ledger) -> No
     tokens = {"prompt": 300, "reused": 120, "computed": 180, "generated": 9}
     reply = Answer("when?", "Friday", "prefix", "model", "m", (), {"total": 12.0}, tokens=tokens)
     remember(ledger, "when?", NOW, reply, b"k", 0.0, evidence(read("late", 9, 0, 1), read("early", 2, 0, 2)))
-    assert [(t.tier, t.answered, t.median_ms) for t in History(ledger).by_tier()] == [("prefix", 1, 12.0)]
+    assert [(t["tier"], t["answered"], t["p50_ms"]) for t in History(ledger).by_tier()] == [("prefix", 1, 12.0)]
     assert History(ledger).prompts()["reused"] == 120
     assert RetrievalLog(ledger).lists(10) == [("late0", "early0", "early1")]
     assert RetrievalLog(ledger).frequencies() == {"early0": 1, "late0": 1}  # the two that fit best
@@ -45,5 +45,5 @@ def test_a_question_is_kept_with_its_tokens_and_its_chunks(ledger: Ledger) -> No
 def test_a_question_that_read_nothing_has_neither_tokens_nor_chunks(ledger: Ledger) -> None:
     reply = Answer("when?", "Friday", "exact", "quote", None, (), {"total": 1.0})
     remember(ledger, "when?", NOW, reply, b"k", 30.0, None)
-    assert [(t.tier, t.saved_ms) for t in History(ledger).by_tier()] == [("exact", 30.0)]
+    assert [(t["tier"], t["saved_s"]) for t in History(ledger).by_tier()] == [("exact", 0.03)]
     assert (History(ledger).prompts()["questions"], RetrievalLog(ledger).lists(10)) == (0, [])

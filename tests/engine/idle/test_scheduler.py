@@ -192,7 +192,7 @@ def test_planning_that_runs_out_of_time_is_counted(ledger: Ledger) -> None:
 
     with pytest.raises(OutOfTime):
         list(runner(ledger, clock=clock).run({"prefetch": plan}))
-    assert JobAccount(ledger).by_kind()["prefetch"].seconds == 3.0
+    assert JobAccount(ledger).by_kind()["prefetch"]["seconds"] == 3.0
 
 
 def test_a_lock_held_by_another_process_ends_the_run_and_is_no_attempt(ledger: Ledger) -> None:
@@ -217,7 +217,7 @@ def test_the_seconds_of_all_kinds_add_up_to_the_time_passed(ledger: Ledger) -> N
     }
     here = runner(ledger, clock=clock)
     list(here.run(plans))
-    counted = {kind: (paid.units, paid.seconds) for kind, paid in JobAccount(ledger).by_kind().items()}
+    counted = {kind: (paid["units"], paid["seconds"]) for kind, paid in JobAccount(ledger).by_kind().items()}
     assert counted == {"populate": (2, 20.0), "maintenance": (1, 5.0)}
     assert (sum(seconds for _, seconds in counted.values()), here.done) == (clock.at, 3)
 
