@@ -361,22 +361,17 @@ class Verifications:
         return [(similarity, bool(correct)) for similarity, correct in self._rows.execute(sql, (matched,))]
 
 
-class WriterKey(Struct, frozen=True):
-    """Entries that can be computed now: of writers with this prefix, and of this day where they are time-sensitive."""
-
-    writer: str
-    day: str  # local, ISO
-
-
 def most_used(
-    ledger: Ledger, writer_key: WriterKey, limit: int, *, before: int | None = None, prefilled: bool = False
+    ledger: Ledger, writer: str, day: str, limit: int, *, before: int | None = None, prefilled: bool = False
 ) -> list[bytes]:
-    """Return the keys of entries, the most used first; of those `before` a generation, or only `prefilled`, alone."""
+    """Return the keys of entries, the most used first; of those `before` a generation, or only `prefilled`, alone.
+
+    They are of writers with this prefix, and where they are time-sensitive of this day (local, ISO).
+    """
     which, then = ("state = 'prefilled'", "created") if prefilled else ("state != 'pending'", "last_used")
     sql = f"""SELECT key FROM answers WHERE substr(writer, 1, ?) = ? AND coalesce(day, ?) = ? AND {which}
               AND generation < coalesce(?, generation + 1) ORDER BY uses DESC, {then} DESC LIMIT ?"""
-    about = (len(writer_key.writer), writer_key.writer, writer_key.day, writer_key.day)
-    return [key for (key,) in ledger.rows.execute(sql, (*about, before, limit))]
+    return [key for (key,) in ledger.rows.execute(sql, (len(writer), writer, day, day, before, limit))]
 
 
 def confirm(ledger: Ledger, key: bytes, generation: int, evidence: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from engine.idle import predict, refresh
 from engine.idle.refresh import Reasker
 from engine.operations import tidy
 from engine.session import Session
-from store.answers import AnswerBank, most_used, predicted_use
+from store.answers import AnswerBank, predicted_use
 from store.database import Ledger
 from store.documents import titled_documents
 from store.history import History, RetrievalLog, latest
@@ -168,11 +168,8 @@ class IdlePlanner:
             return []
         from engine.idle.prefetch import plan_restores
 
-        bank, used = (
-            AnswerBank(self.session.ledger),
-            most_used(self.session.ledger, context.reasker.writer_key, _ENTRIES),
-        )
-        return plan_restores(context, ((one, refresh.demand(one)) for one in map(bank.find, used) if one))
+        used = map(AnswerBank(self.session.ledger).find, context.reasker.most_used(_ENTRIES))
+        return plan_restores(context, ((one, refresh.demand(one)) for one in used if one))
 
     def _prefetch_context(self) -> "PrefetchContext | None":
         from engine.idle.prefetch import PrefetchContext

@@ -39,7 +39,6 @@ from store.answers import (
     Origin,
     RefreshCandidates,
     Verifications,
-    WriterKey,
     confirm,
     mean_seconds,
     most_used,
@@ -66,10 +65,10 @@ class Reasker:
         """Return the options that predicted questions are asked with."""
         return AskOptions(k=self.settings.ask.k)
 
-    @property
-    def writer_key(self) -> WriterKey:
-        """Return the writer and the day of entries that may be made the same way now."""
-        return WriterKey(f"{self.backend.fingerprint}/", self.now.date().isoformat())
+    def most_used(self, limit: int, *, before: int | None = None, prefilled: bool = False) -> list[bytes]:
+        """Return the keys of entries that may be made the same way now, the most used first: see `most_used`."""
+        writer, day = f"{self.backend.fingerprint}/", self.now.date().isoformat()
+        return most_used(self.ledger, writer, day, limit, before=before, prefilled=prefilled)
 
     def makes(self, key: bytes, cached: CachedAnswer) -> bool:
         """Return whether an entry would be made under the same key now: by this writer, for this day and wording.
@@ -132,11 +131,11 @@ def plan_refreshes(reasker: Reasker) -> list[Job]:
 
     Last come those that were only prefilled, where answers are wanted.
     """
-    ledger, writer, planned = reasker.ledger, reasker.writer_key, dict[str, Job]()
+    ledger, planned = reasker.ledger, dict[str, Job]()
     lists = {
         "new mail is close to it": [key for key, *_ in RefreshCandidates(ledger).all()],
-        "new mail since it was answered": most_used(ledger, writer, _MOST, before=ledger.generation),
-        "prefilled, not answered yet": most_used(ledger, writer, _MOST, prefilled=True) if reasker.decode else [],
+        "new mail since it was answered": reasker.most_used(_MOST, before=ledger.generation),
+        "prefilled, not answered yet": reasker.most_used(_MOST, prefilled=True) if reasker.decode else [],
     }
     for reason, keys in lists.items():
         found = ((key, AnswerBank(ledger).find(key)) for key in keys if key.hex() not in planned)

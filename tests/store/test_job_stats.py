@@ -9,7 +9,6 @@ from store.answers import (
     AnswerBank,
     CachedAnswer,
     Origin,
-    WriterKey,
     confirm,
     mean_seconds,
     most_used,
@@ -97,25 +96,24 @@ def test_a_prefetched_node_belongs_to_the_job_and_one_of_a_question_does_not(tmp
 
 
 def test_answers_to_refresh_are_found_by_writer(ledger: Ledger) -> None:
-    writer_key, anothers = WriterKey("w/", TODAY), WriterKey("x/", TODAY)
+    writer, anothers = ("w/", TODAY), ("x/", TODAY)
     assert (
-        most_used(ledger, writer_key, 9, before=4),
-        most_used(ledger, writer_key, 9, before=5),
-        most_used(ledger, anothers, 9, before=5),
+        most_used(ledger, *writer, 9, before=4),
+        most_used(ledger, *writer, 9, before=5),
+        most_used(ledger, *anothers, 9, before=5),
     ) == (
         [ONE],
         [OTHER, ONE],
         [],
     )
-    assert most_used(ledger, writer_key, 9, prefilled=True) == [OTHER]
+    assert most_used(ledger, *writer, 9, prefilled=True) == [OTHER]
     assert (mean_seconds(ledger, "w"), mean_seconds(ledger, "x")) == (2.0, None)
 
 
 def test_answers_about_another_day_are_not_refreshed(ledger: Ledger) -> None:
     for key, day in ((ONE, "2024-06-18"), (OTHER, TODAY)):
         ledger.rows.execute("UPDATE answers SET day = ? WHERE key = ?", (day, key))
-    writer_key = WriterKey("w/", TODAY)
-    assert (most_used(ledger, writer_key, 1, before=5), most_used(ledger, writer_key, 9, prefilled=True)) == (
+    assert (most_used(ledger, "w/", TODAY, 1, before=5), most_used(ledger, "w/", TODAY, 9, prefilled=True)) == (
         [OTHER],
         [OTHER],
     )
