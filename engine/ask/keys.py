@@ -20,7 +20,6 @@ from msgspec import Struct, convert
 from engine.settings import Settings
 from engine.text.time_sensitive import (
     FUNCTION_WORDS,
-    WORDINGS,
     instruction_end,
     listed_words,
     moment,
@@ -338,7 +337,7 @@ def _in_document(ledger: Ledger, text: str, options: AskOptions, now: datetime) 
         found = None
     if found is None or options.scope.document is None:
         return wording_of(ledger, text), options, False
-    return Wording(WORDINGS[found.aspect]), options, True
+    return Wording(word_patterns("wordings")[found.aspect]), options, True
 
 
 def named_document(ledger: Ledger, name: str, now: datetime) -> str | None:

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-from prompts import prompt, word_patterns, word_sets
+from prompts import prompt, word_patterns
 
 Sensitivity = Literal["clock", "day"]  # what the meaning of a question moves with
 
@@ -23,7 +23,14 @@ _ASCII_SIGNS = {code: " " for code in range(128) if not chr(code).isalnum()}
 _PARTS = ("day", "clock", "not")  # of two phrases for the same words the later part counts
 Phrase = tuple[str, ...]
 
-FUNCTION_WORDS = word_sets("question_words")["function"]  # as `words.words` stems them
+_FUNCTION = (
+    "a about all also am an and any ar are as at be been being but by can cant could did didnt do doe does doesnt "
+    "don done dont for from had has hav have he her hers him his how i if in into is isnt it its just me min mine "
+    "my no not of on or our ours she should so som some than that the their them then ther there these they this "
+    "tho those to too up us wa was wasnt we wer were what when wher where which who whom whose why will with "
+    "would you your "
+)
+FUNCTION_WORDS = frozenset(_FUNCTION.split())  # as `words.words` stems them
 
 
 @lru_cache(maxsize=1 << 12)
@@ -165,7 +172,6 @@ Aspect = Literal[
 ]
 ASPECTS: tuple[Aspect, ...] = get_args(Aspect)
 
-WORDINGS = word_patterns("wordings")  # the standard wording of each
 _LIST = "whole_document"
 _OPENING = 2  # words of a polite opening at a time
 

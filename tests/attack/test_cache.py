@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from engine.text.time_sensitive import WORDINGS, whole_document_question
+from engine.text.time_sensitive import whole_document_question
+from prompts import word_patterns
 from store.errors import UsageError
 from tests.attack.lab import ANN, BEN, EVIL, Lab, mail
 
@@ -136,7 +137,7 @@ def test_no_answer_outlives_the_mail_that_it_is_from(lab: Lab, name: str) -> Non
     assert all(Path(place[0]).exists() for place in cached[1])
 
 
-@pytest.mark.parametrize(("aspect", "wording"), WORDINGS.items())
+@pytest.mark.parametrize(("aspect", "wording"), word_patterns("wordings").items())
 def test_the_standard_wording_of_a_whole_document_asks_for_it(aspect: str, wording: str) -> None:
     found = whole_document_question(wording)
     assert found is not None

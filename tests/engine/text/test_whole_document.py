@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from engine.text.question import synthesis
 from engine.text.time_sensitive import (
     ASPECTS,
-    WORDINGS,
     Aspect,
     WholeDocumentQuestion,
     title_words,
     whole_document_question,
 )
+from prompts import word_patterns
 
 WORDS = "what who when was is were the meeting there decided in at of about summarize sent it budget call 3 may . ?"
 
@@ -77,8 +77,10 @@ def test_other_questions_are_none(question: str) -> None:
 def test_the_wording_of_an_aspect_asks_for_it_and_only_what_needs_a_synthesis_is_declined_by_quotes(
     aspect: Aspect,
 ) -> None:
-    assert whole_document_question(WORDINGS[aspect]) == WholeDocumentQuestion(aspect)
-    assert (synthesis(WORDINGS[aspect]) is not None) == (aspect in ("summary", "decisions", "tasks", "open", "minutes"))
+    assert whole_document_question(word_patterns("wordings")[aspect]) == WholeDocumentQuestion(aspect)
+    assert (synthesis(word_patterns("wordings")[aspect]) is not None) == (
+        aspect in ("summary", "decisions", "tasks", "open", "minutes")
+    )
 
 
 def test_the_words_of_a_title_are_those_of_a_name_without_articles_and_meeting() -> None:
