@@ -50,7 +50,6 @@ _TRAILING = " .?!…,;:。？！、"  # not all punctuation: C and C# are two th
 _APOSTROPHES = str.maketrans("’‘ʼ`´", "'''''")
 _ABBREVIATIONS = frozenset(("AM", "IT", "US", "WHO"))
 _WORD = re.compile(r"[^\W\d_]{2,}")
-_CLAUSES = word_sets("question_words")["clause"]
 _THANKS = re.compile(rf"(?:\s*[{_TRAILING[1:]}-][{_TRAILING}-]*(?:please|thanks|thank you))+\Z", re.IGNORECASE)
 
 # Phrases around a question, for case-insensitive regular expressions.
@@ -121,7 +120,7 @@ def _unframed(text: str) -> str:
         return text
     own = text[found.end() :]
     found = _embedded().match(own) if found["asked"] else None
-    if found is None or not _CLAUSES.isdisjoint(found["noun"].lower().split()):
+    if found is None or not word_sets("question_words")["clause"].isdisjoint(found["noun"].lower().split()):
         return own
     return f"{found['asking']} {found['verb']} {found['noun']}{own[found.end() :]}"
 
