@@ -13,24 +13,26 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from engine.ask.keys import (
     Key,
-    Prepared,
+    agreed,
     begin,
     fingerprint,
     gather_context,
     key_of,
-    prepare,
     relocate,
     same_answer,
     scope_of,
+    store_answer,
 )
 from engine.ask.pipeline import change_of
 from engine.ask.semantic import above
 from engine.backends import Generative
 from engine.settings import Settings
 from engine.text.time_sensitive import time_sensitivity
-from engine.types import AskOptions, Backend, json_values
+from engine.types import Answer, AskOptions, Backend, Trace, json_values
 from store.answers import (
     AnswerBank,
     CachedAnswer,
@@ -45,9 +47,19 @@ from store.answers import (
 )
 from store.database import Ledger
 from store.jobs import DONE, Job, Outcome
+from store.types import replace
 
 if TYPE_CHECKING:
     from engine.types import Evidence
+
+
+class Prepared(Struct, frozen=True):
+    """What is now kept for a question, its reply where one was made, and the steps that took."""
+
+    key: bytes
+    kept: CachedAnswer
+    reply: Answer | None
+    trace: Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +111,22 @@ class Reasker:
     def prepare(
         self, question: str, options: AskOptions, source: str, origin: Origin = "predicted", *, decode: bool
     ) -> Prepared:
-        """Ready a question, which `source` asked for."""
-        parts = (self.ledger, self.backend, self.settings, question, options, self.now)
-        return prepare(*parts, decode=decode, origin=origin, source=source)
+        """Ready a question, which `source` foresaw: with `decode` its answer is made, else only what it reads is.
+
+        UsageError if it is empty.
+        """
+        backend, reply = self.backend.within(options.scope), None
+        ask = begin(backend, self.ledger, question, options, self.now)
+        ask.trace.asked = False
+        asked = gather_context(backend, ask)
+        if decode:
+            written = backend.generate(asked.question, asked.evidence, ask.trace, None)
+            reply = agreed(replace(written.reply, question=question))
+            written.keep()
+        else:
+            backend.prefill(asked.question, asked.evidence, ask.trace)
+        kept = store_answer(AnswerBank(self.ledger), self.settings, ask, asked, reply, origin, source)
+        return Prepared(ask.key.digest, kept, reply, ask.trace)
 
     def answer_s(self) -> float:
         """Return the seconds that an answer typically takes."""

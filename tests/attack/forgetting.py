@@ -14,7 +14,6 @@ from threading import Event
 from typing import Any
 
 from engine.app import Pkb
-from engine.ask.keys import prepare
 from engine.forget import ForgetPlan
 from engine.idle.predict import Prediction, offer
 from engine.idle.refresh import Reasker
@@ -523,8 +522,8 @@ def predicted_and_evicted(home: Home) -> None:
     """Ask a question that was answered ahead, and have its answer evicted."""
     ahead = "When is the Zebulonite tandem of the harbour museum?"
     with home.pkb() as pkb:
-        prepare(pkb.session.ledger, pkb.session.backend, pkb.session.settings, ahead, pkb.options(Scope()),
-                pkb.session.now, decode=True)  # fmt: skip
+        reasker = Reasker(pkb.session.ledger, pkb.session.backend, pkb.session.settings, pkb.session.now)
+        reasker.prepare(ahead, pkb.options(Scope()), "", decode=True)
         assert pkb.ask(ahead).tier == "exact"
         pkb.session.override("bank.bytes", 1)
     _asked(home, OTHER)

@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from engine.ask.keys import answer_of, begin, gather_context, key, key_of, normalise, prepare, reword
+from engine.ask.keys import answer_of, begin, gather_context, key, key_of, normalise, reword
 from engine.ask.pipeline import Asker
 from engine.ask.semantic import reject_answer
+from engine.idle.refresh import Reasker
 from engine.settings import BankSettings, Settings
 from engine.types import Answer, AskOptions, AskResult
 from store.answers import AnswerBank, RejectedAnswers
@@ -73,8 +74,8 @@ class Life:
 
     def ready(self, text: str, options: AskOptions, *, decode: bool) -> None:
         """Have a question answered, or only read for, before anybody asks it."""
-        parts = (self.session.ledger, self.session.backend, self._settings, text, options, self.now)
-        self.doubted.discard(prepare(*parts, decode=decode).key)
+        reasker = Reasker(self.session.ledger, self.session.backend, self._settings, self.now)
+        self.doubted.discard(reasker.prepare(text, options, "", decode=decode).key)
 
     def reject(self) -> None:
         """Say that the last answer is wrong: it must not be served again as it is."""

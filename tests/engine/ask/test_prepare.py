@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.ask.keys import Prepared, answer_of, prepare
+from engine.ask.keys import answer_of
+from engine.idle.refresh import Prepared, Reasker
 from engine.session import Session
 from engine.text.question import Question
 from engine.types import AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Trace
@@ -31,8 +32,8 @@ def session(tmp_path: Path) -> Session:
 def ready(
     session: Session, text: str = QUESTION, *, decode: bool = True, origin: Origin = "predicted", source: str = ""
 ) -> Prepared:
-    parts = (session.ledger, session.backend, session.settings, text, AskOptions(), NOW)
-    return prepare(*parts, decode=decode, origin=origin, source=source)
+    reasker = Reasker(session.ledger, session.backend, session.settings, NOW)
+    return reasker.prepare(text, AskOptions(), source, origin, decode=decode)
 
 
 def asked(session: Session) -> int:
@@ -125,7 +126,7 @@ def test_what_was_read_is_kept_and_the_prompt_only_prefilled_where_no_answer_is_
     session: Session, decode: bool
 ) -> None:
     backend = Recorded(session.backend)
-    prepare(session.ledger, backend, session.settings, QUESTION, AskOptions(), NOW, decode=decode)
+    Reasker(session.ledger, backend, session.settings, NOW).prepare(QUESTION, AskOptions(), "", decode=decode)
     assert backend.done == (["kept"] if decode else ["prefilled"])
 
 

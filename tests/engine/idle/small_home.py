@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from engine.ask.keys import prepare
 from engine.idle.refresh import Reasker
 from engine.idle.scheduler import JobRunner
 from engine.settings import Settings
@@ -49,9 +48,7 @@ class Home:
 
     def ask(self, question: str, *, uses: int = 0, decode: bool = True, predicted: bool = False) -> bytes:
         """Ask a question, then use its answer so often; return its key."""
-        reasker = self.reasker()
-        parts = (self.ledger, reasker.backend, reasker.settings, question, AskOptions(), NOW)
-        made = prepare(*parts, decode=decode, origin="predicted" if predicted else "user")
+        made = self.reasker().prepare(question, AskOptions(), "", "predicted" if predicted else "user", decode=decode)
         for _ in range(uses):
             self.bank.record_use(made.key, made.kept.generation, NOW.timestamp())
         self.written.clear()
