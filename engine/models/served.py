@@ -75,7 +75,9 @@ class Endpoint:
     @property
     def is_loopback(self) -> bool:
         """Return whether the host is this machine, by its name or number."""
-        return self.host == "localhost" or (_is_number(self.host) and ip_address(self.host).is_loopback)
+        with suppress(ValueError):  # a name
+            return ip_address(self.host).is_loopback
+        return self.host == "localhost"
 
     @property
     def is_private(self) -> bool:
@@ -89,13 +91,6 @@ class Endpoint:
         return f"{SERVED}{self.scheme}://{place}{self.path}" + (f"#{self.name}" if self.name else "")
 
 
-def _is_number(host: str) -> bool:
-    with suppress(ValueError):
-        ip_address(host)
-        return True
-    return False
-
-
 def parse_endpoint(text: str) -> Endpoint:
     """Read `openai:URL#NAME`; /v1 is added where the URL names no version. UsageError for anything else."""
     url, _, name = text.removeprefix(SERVED).partition("#")
@@ -104,7 +99,7 @@ def parse_endpoint(text: str) -> Endpoint:
     except ValueError:
         raise UsageError("the address of the model server is not a URL", EXAMPLE) from None
     host, path = parts.hostname or "", parts.path
-    is_host = _is_number(host) or _HOST.fullmatch(host)
+    is_host = ":" in host or _HOST.fullmatch(host)  # the former in brackets, which urlsplit has looked into
     if parts.scheme not in _PORTS or not is_host or not _PATH.fullmatch(path) or port == 0:
         raise UsageError("the address of a model server is like openai:http://127.0.0.1:11434#NAME", EXAMPLE)
     if parts.username is not None or parts.query or "?" in url:
