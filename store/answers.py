@@ -100,11 +100,9 @@ class AnswerBank:
             self._write(key, answer, size)
             if vector is not None:
                 table = table_of(embedder) if embedder else self.ledger.get("vectors") or ""
-                same = "SELECT 1 FROM question_vectors WHERE key = ? AND embedder = ? AND vector = ?"
-                if self._rows.execute(same, (key, table, vector)).fetchone() is None:  # else it keeps its number
-                    self._rows.execute("DELETE FROM question_vectors WHERE key = ?", (key,))
-                    sql = "INSERT INTO question_vectors (key, embedder, vector) VALUES (?, ?, ?)"
-                    self._rows.execute(sql, (key, table, vector))
+                sql = """INSERT OR REPLACE INTO question_vectors (key, embedder, vector) SELECT ?1, ?2, ?3
+                         WHERE (?2, ?3) NOT IN (SELECT embedder, vector FROM question_vectors WHERE key = ?1)"""
+                self._rows.execute(sql, (key, table, vector))  # the same one keeps its number
             if vector is not None or floor is not None:
                 self._rows.execute("UPDATE question_vectors SET floor = ? WHERE key = ?", (floor, key))
 
