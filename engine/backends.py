@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from datetime import datetime
 from functools import cached_property, partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from engine.ask.keys import by_gate, by_model, by_quotes, by_roles, whole_of
 from engine.settings import HALF_LIFE_S, LINKS
@@ -284,7 +284,7 @@ class Generative(Retriever, ABC):
     def _options(self) -> "GenerateOptions":
         from engine.llm.generate import GenerateOptions
 
-        about = (self.name, self._now, self._most, self.drafts, drafts_of)
+        about = (self.name, self._now, self._most, self.drafts)
         return GenerateOptions(*about, self.about, self._judge)
 
     def _judge(self, question: "Question", evidence: "Evidence") -> "Judge | None":
@@ -533,10 +533,3 @@ class ServedModel(Generative):
 
     def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
         """Do nothing: no KV cache of the model is kept here."""
-
-
-def drafts_of(*parts: "Any") -> "list[list[int]]":
-    """Return the texts that an answer may repeat, as token ids."""
-    from engine.ask.extract import draft_answers  # imported after the first token, which must not wait for it
-
-    return draft_answers(*parts)

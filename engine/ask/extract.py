@@ -4,11 +4,9 @@ For one document its header answers, too. Adds only the meaning of a relative da
 sentences, and not why they have their scores.
 """
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, time
-from itertools import chain
 from typing import TYPE_CHECKING, get_args
 
 from msgspec import Struct
@@ -29,8 +27,6 @@ from engine.ask.candidates import (
 )
 from engine.ask.followup import WHO_SAID, followed, reason_said, says_nothing
 from engine.ask.updates import latest, says_change, soonest
-from engine.llm.prompt import Segments, system_ids
-from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
 from engine.text.people import SPOKE, listing, roster
 from engine.text.question import ASKING_WORDS, Question, Synthesis, core, synthesis, understand
@@ -411,21 +407,6 @@ def _beside(read: Passage, quote: str) -> str:
     part = spans[own].turn, read.hit_at(spans[own].start)
     near = [one for one in spans[max(0, own - 1) : own + 2] if (one.turn, read.hit_at(one.start)) == part]
     return read.text[near[0].start : near[-1].end]
-
-
-def draft_answers(model: LanguageModel, question: Question, evidence: Evidence, segments: Segments) -> list[list[int]]:
-    """Return texts that an answer may repeat, as token ids, the likeliest last."""
-    said = quote(question, evidence.passages, QuoteSettings(least=-math.inf, forced=True))
-    lead = "" if model.frame.closing else " "  # a template's answer begins its line
-    found = [list(chain(*segments.ids))[len(system_ids(model)) :]]
-    if said.answer is None or said.source is None:
-        return found
-    sentence = said.quotes[said.source]
-    numbers = [number for number, source in enumerate(segments.sources, 1) if source == said.source]
-    start, stop = said.highlight or (0, None)
-    forms = [one for one in dict.fromkeys((sentence, said.answer, said.answer[start:stop])) if one]
-    with_it = [number for number in numbers if sentence in segments.chunks[number - 1]][:1]
-    return [*found, *(model.tokens(f"{lead}{one} [{number}]") for number in with_it for one in forms)]
 
 
 FACTS: frozenset[Aspect] = frozenset(("people", "sender", "recipients", "subject", "date"))

@@ -12,15 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import chain
 
 from msgspec import Struct
 
 from engine.kv import blocks
 from engine.kv.blocks import PrefixCache
 from engine.kv.restore import PromptReader, keep, prefill
-from engine.llm.prompt import PromptChunk, Segments, candidates, chunk_ids, fit, prompt_of
+from engine.llm.prompt import PromptChunk, Segments, candidates, chunk_ids, fit, prompt_of, system_ids
 from engine.llm.stopping import Output, complete
-from engine.models.types import Drafter, Ids, LanguageModel
+from engine.models.types import Drafter, Ids
 from engine.text.dates import spell_date
 from engine.text.question import Question
 from engine.text.terminal import count
@@ -168,23 +169,20 @@ def _sentence(read: Passage, telling: frozenset[str], asked: frozenset[str]) -> 
     return max(found, key=fit, default="")
 
 
-# Returns texts that the answer may repeat, as token ids, the likeliest last; called after the first token.
-Draft = Callable[[LanguageModel, Question, Evidence, Segments], list[list[int]]]
 Judge = Callable[[ParsedAnswer], Answer]  # returns what is answered where a model wrote this
 
 
 class GenerateOptions(Struct, frozen=True):
     """How an answer is generated: by the model of this name, as of `now`, in at most `max_tokens` tokens.
 
-    Of the tokens up to `drafts` at a time are guessed, from texts that `draft` returns as token ids. `gate` returns the
-    judge of answers to a question, None if words decide.
+    Of the tokens up to `drafts` at a time are guessed from what was read. `gate` returns the judge of answers to a
+    question, None if words decide.
     """
 
     name: str
     now: datetime
     max_tokens: int
     drafts: int = 0
-    draft: Draft | None = None
     about: str = ""  # the user's adapter, and the options of KV that are on, for users
     gate: Callable[[Question, Evidence], Judge | None] = lambda *_: None
 
@@ -239,9 +237,9 @@ class _Generation(Struct):
     def write(self, found: PrefixCache, options: GenerateOptions, say: OnText | None) -> None:
         """Decode the answer behind the prompt; `say` is given the text as it is written, where it may be shown."""
         trace, output, guesses, shown = self.trace, self.output, None, ""
-        if options.drafts and options.draft:
-            about = (self.reading.model, self.question, self.evidence, self.segments)
-            guesses = Drafter(partial(options.draft, *about), options.drafts)
+        if options.drafts:
+            known = [*chain(*self.segments.ids)][len(system_ids(self.reading.model)) :]
+            guesses = Drafter(lambda: [known], options.drafts)
         with trace.step("prefill"):
             pieces = self.reading.model.decode(found.cache, self.segments.ids[-1], output.most, guesses)
             piece = next(pieces, None)

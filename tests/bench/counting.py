@@ -17,15 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from engine.backends import LocalModel, drafts_of
 from engine.kv.restore import PromptReader
-from engine.llm.generate import GenerateOptions
-from engine.llm.prompt import Segments
 from engine.models import kv_cache
 from engine.models.mlx import Mlx
-from engine.models.types import Embedder, LanguageModel
+from engine.models.types import Embedder
 from engine.session import Session
-from engine.types import AskOptions, Backend, Evidence, Step, Trace
+from engine.types import AskOptions, Evidence, Step, Trace
 from store.home import size_on_disk
 from store.kv_files import Header, Node, Tensor, TreeRoot, size_of
 from store.kv_store import KvStore
@@ -240,35 +237,6 @@ class Memo:
     vectors: dict[str, tuple[Any, list[Step]]] = field(default_factory=dict)
     evidence: dict[Hashable, tuple[Evidence, list[Step]]] = field(default_factory=dict)
     golds: dict[Hashable, str] = field(default_factory=dict)
-    drafts: dict[Hashable, list[list[int]]] = field(default_factory=dict)
-
-
-class Remembering(LocalModel):
-    """A local model that looks for the texts that an answer may repeat once for each prompt."""
-
-    memo: Memo
-
-    def _options(self) -> GenerateOptions:
-        options = LocalModel._options(self)
-
-        def draft(
-            model: LanguageModel, question: "Question", evidence: Evidence, segments: Segments
-        ) -> list[list[int]]:
-            key = question.text, segments.ids
-            if key not in self.memo.drafts:
-                self.memo.drafts[key] = drafts_of(model, question, evidence, segments)
-            return self.memo.drafts[key]
-
-        return replace(options, draft=draft)
-
-
-def remembering(backend: Backend, memo: Memo) -> Backend:
-    """Return a backend that uses a memo, if it is a local model."""
-    if not isinstance(backend, LocalModel):
-        return backend
-    made = Remembering.__new__(Remembering)
-    vars(made).update(vars(backend), memo=memo)
-    return made
 
 
 class CountedBackend(ForcedBackend):
@@ -277,8 +245,6 @@ class CountedBackend(ForcedBackend):
     def __init__(self, session: Session, script: Script, golds: Mapping[str, str], memo: Memo | None) -> None:
         super().__init__(session, script, golds)
         self._memo = memo
-        if memo is not None:
-            self.backend = remembering(self.backend, memo)
 
     def _gold(self, question: "Question", evidence: Evidence) -> str:
         if self._memo is None:

@@ -23,7 +23,6 @@ from time import perf_counter
 from typing import Any
 
 from engine.ask.extract import write
-from engine.backends import drafts_of
 from engine.kv.restore import PromptReader
 from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prompt import PromptChunk, in_document_order
@@ -184,7 +183,7 @@ def by_model(folder: Path, mode: str, held: ExitStack, *, plain: bool, cache: Pa
     """Return what answers by a model alone while `held` is open."""
     reader, settings = open_reader(folder, mode, plain=plain, cache=cache, held=held), Settings()
     drafts = 0 if mode == "no-drafts" else settings.experiment.drafts
-    options = GenerateOptions(folder.name, NOW, settings.model.max_tokens, drafts, drafts_of)
+    options = GenerateOptions(folder.name, NOW, settings.model.max_tokens, drafts)
 
     def answer(question: Question, evidence: Evidence) -> Answer:
         with ordered(best_last if mode == "best-last" else in_document_order):
