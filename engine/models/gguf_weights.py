@@ -38,45 +38,36 @@ UNUSED = re.compile(r"rope_freqs\.weight|(?:v|mm)\..*")
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
-    """A tensor, and what it becomes: the array of this name, or a packed one with scales and biases beside it."""
-
-    place: TensorPlace
-    name: str
-    bits: int | None  # of a value, None if it is not quantised
-
-    @property
-    def bytes(self) -> int:
-        """Return the size of its arrays."""
-        count = prod(self.place.shape)
-        return count * self.bits // 8 + count // GROUP * 4 if self.bits else count * 2
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
-    """What becomes of each tensor; `half` is the dtype of all numbers that are not packed."""
+    """The tensors to convert, by mlx-lm's names; `half` is the dtype of all numbers that are not packed."""
 
     header: GgufHeader
     config: Mapping[str, Any]
     half: str
-    tensors: tuple[Converted, ...]
+    tensors: Mapping[str, TensorPlace]
 
     @property
     def bytes(self) -> int:
         """Return the bytes of the converted weights, without the file header."""
-        return sum(one.bytes for one in self.tensors)
+        counts = [(prod(place.shape), _bits(place)) for place in self.tensors.values()]
+        return sum(count * bits // 8 + count // GROUP * 4 if bits else count * 2 for count, bits in counts)
 
     @property
     def read(self) -> int:
         """Return the bytes that are read."""
-        return sum(one.place.bytes for one in self.tensors)
+        return sum(place.bytes for place in self.tensors.values())
 
     @property
     def quantization(self) -> dict[str, Any] | None:
         """Return mlx-lm's entry for config.json, with the width of each layer that is packed; None if none is."""
-        packed = {one.name.removesuffix(".weight"): one.bits for one in self.tensors if one.bits}
+        packed = {name.removesuffix(".weight"): bits for name, one in self.tensors.items() if (bits := _bits(one))}
         layers = {name: {"group_size": GROUP, "bits": bits} for name, bits in packed.items()}
         return {"group_size": GROUP, "bits": max(packed.values()), **layers} if packed else None
+
+
+def _bits(place: TensorPlace) -> int | None:
+    """Return the bits of a value of what a tensor becomes; None if it is not quantised."""
+    return PACKED.get(place.kind.name) if len(place.shape) > 1 else None
 
 
 def plan(header: GgufHeader) -> Plan:
@@ -99,12 +90,9 @@ def plan(header: GgufHeader) -> Plan:
             raise header.refusal(f"it has no tensor {name}")
         if place.shape != known[new]:
             raise header.refusal(f"its tensor {name} has the shape {place.shape} instead of {known[new]}")
-    places = [(place, len(place.shape) > 1) for place in header.tensors.values()]
-    kinds = {place.kind.name for place, is_matrix in places if is_matrix}
+    kinds = {place.kind.name for place in header.tensors.values() if len(place.shape) > 1}
     half = "bfloat16" if "BF16" in kinds and not kinds & PACKED.keys() else "float16"
-    bits = {place.name: PACKED.get(place.kind.name) if is_matrix else None for place, is_matrix in places}
-    tensors = (Converted(header.tensors[name], names[name], bits[name]) for name in bits if name in names)
-    return Plan(header, found, half, tuple(tensors))
+    return Plan(header, found, half, {names[name]: one for name, one in header.tensors.items() if name in names})
 
 
 def convert(plan: Plan, model: InstalledModel, environ: Mapping[str, str], tick: Callable[[int], None]) -> None:
@@ -147,7 +135,7 @@ def _texts(plan: Plan) -> dict[str, str]:
     ends = (special(header, key) for key in ("eos", "eot"))
     found = {**plan.config, "eos_token_id": list(dict.fromkeys(id for id in ends if id is not None))}
     found["dtype"] = plan.half
-    found[BITS] = 8 * plan.bytes // sum(prod(one.place.shape) for one in plan.tensors)
+    found[BITS] = 8 * plan.bytes // sum(prod(place.shape) for place in plan.tensors.values())
     if plan.quantization:
         found["quantization"] = plan.quantization
     special_tokens = tokenizer_config(header)
@@ -162,13 +150,13 @@ def _write(plan: Plan, path: Path, tick: Callable[[int], None]) -> None:
 
     done, arrays = 0, dict[str, Any]()
     with plan.header.path.open("rb") as source, path.open("wb") as file:
-        for one in plan.tensors:
-            source.seek(one.place.start)
-            data = source.read(one.place.bytes)
+        for name, place in plan.tensors.items():
+            source.seek(place.start)
+            data = source.read(place.bytes)
             if plan.header.path.stat().st_mtime_ns != plan.header.written:
                 raise plan.header.refusal("it was changed meanwhile")
-            arrays |= _arrays(plan, one, data)
-            done += one.place.bytes
+            arrays |= _arrays(plan, name, place, data)
+            done += place.bytes
             tick(done)
         mx.save_safetensors(file, arrays, {"format": "mlx"})
         file.flush()
@@ -221,24 +209,24 @@ def unpack_e5(folder: Path) -> None:
     (folder / E5_FILE).unlink()
 
 
-def _arrays(plan: Plan, one: Converted, data: bytes) -> dict[str, Any]:
+def _arrays(plan: Plan, name: str, place: TensorPlace, data: bytes) -> dict[str, Any]:
     import mlx.core as mx
 
-    place, base = one.place, one.name.removesuffix(".weight")
+    base, is_packed = name.removesuffix(".weight"), _bits(place) is not None
     raw = np.frombuffer(data, np.uint8).reshape(place.shape[0] if len(place.shape) > 1 else 1, -1)
     step = max(1, SLICE // raw.shape[1])
     blocks = (raw[at : at + step] for at in range(0, len(raw), step))
-    slices = [unpack(place.kind, some) if one.bits else (_halves(some, place, plan),) for some in blocks]
+    slices = [unpack(place.kind, some) if is_packed else (_halves(some, place, plan),) for some in blocks]
     # llama.cpp puts the two numbers of each rotation side by side; here the first ones of a head come first.
     rotated = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}.get(place.name.split(".")[-2], "")
     heads = plan.config[rotated] if rotated and plan.header.architecture == "llama" else 0
-    names, found = (one.name, f"{base}.scales", f"{base}.biases"), dict[str, Any]()
-    for name, parts in zip(names, zip(*slices, strict=True), strict=False):
+    names, found = (name, f"{base}.scales", f"{base}.biases"), dict[str, Any]()
+    for own, parts in zip(names, zip(*slices, strict=True), strict=False):
         array = mx.concatenate([mx.array(part) for part in parts]).reshape(*place.shape[:-1], -1)
         if heads:
             pairs = array.reshape(heads, array.shape[0] // heads // 2, 2, *array.shape[1:])
             array = pairs.swapaxes(1, 2).reshape(array.shape)
-        found[name] = mx.contiguous(array)
+        found[own] = mx.contiguous(array)
     mx.eval(list(found.values()))
     return found
 
