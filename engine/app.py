@@ -428,7 +428,7 @@ class Pkb:
         """Open an indexed file as `open_source` does; UsageError if it is not indexed."""
         instead = f"pkb show {path}"
         if not (rows := self.show(path, message_id)):
-            raise UsageError(f"{path} is not indexed", "pkb list --paths")
+            raise UsageError(f"{path or 'this path'} is not indexed", "pkb list --paths")
         run_opener(opening(rows[0]["path"], message_id, instead, self.session.environ, sys.platform), instead)
 
     def idle(

@@ -19,6 +19,7 @@ from itertools import pairwise
 from sqlite3 import Error as DatabaseError
 from threading import Event
 from typing import Annotated, Any, TypeVar
+from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Meta, Struct, ValidationError, convert
@@ -85,9 +86,10 @@ class ChatRequest:
     own: OwnOptions
     record: bool
     filled_in: str | None = None  # the response to a client's own task: there is no question then
+    page: str = ""  # its address, for links to sources
 
 
-def parse(body: Any, *, record: bool = False) -> ChatRequest:
+def parse(body: Any, *, record: bool = False, page: str = "") -> ChatRequest:
     """Parse a request, which is recorded if it says so, or by default; UsageError names the field that is wrong."""
     if isinstance(body, dict) and isinstance(own := body.get("pkb"), dict):  # null sets nothing, nor an empty filter
         blank = {name for name, one in own.items() if one is None or (one == "" and name in Filters.__struct_fields__)}
@@ -115,6 +117,7 @@ def parse(body: Any, *, record: bool = False) -> ChatRequest:
         own=options,
         record=record if options.record is None else options.record,
         filled_in=filled_in,
+        page=page,
     )
 
 
@@ -201,16 +204,22 @@ def _completed(pkb: Pkb, asked: ChatRequest, options: AskOptions) -> tuple[str, 
     return condensed.asked, replace(options, write_bank=writes, after=after and replace(after, typed=asked.question))
 
 
-def footnotes(reply: Answer) -> str:
-    """Return the sources of an answer as text, with the place of each."""
+def footnotes(reply: Answer, page: str = "") -> str:
+    """Return the sources of an answer as text, with the place of each: a Markdown link to the page, if it is given."""
     found = [source for source in reply.sources if not source.copy][: max(_NOTED, *cited_numbers(reply.text or ""), 0)]
-    return _FOOTNOTES + "\n".join(_noted(number, one) for number, one in enumerate(found, 1)) if found else ""
+    return _FOOTNOTES + "\n".join(_noted(number, one, page) for number, one in enumerate(found, 1)) if found else ""
 
 
-def _noted(number: int, source: Source) -> str:
+def _noted(number: int, source: Source, page: str) -> str:
     who, day = source.author or source.sender or source.speaker or "", (source.date or "no date")[:10]
     about = " · ".join(filter(None, [one_line(source.title, 80) or "no subject", one_line(who, 80), day]))
-    return f"[{number}] {about}, {plain(source.path)}:{source.lines[0]}-{source.lines[1]}"
+    lines = "-".join(map(str, source.lines))
+    place = f"{plain(source.path)}:{lines}"
+    if page:
+        given = {"path": source.path, "message_id": source.message_id or "", "lines": lines}
+        shown = re.sub(r"([][])", r"\\\1", place)
+        place = f"[{shown}]({page}?{urlencode(given, errors='surrogateescape')})"
+    return f"[{number}] {about}, {place}"
 
 
 def answer_json(result: AskResult | None) -> dict[str, Any]:
@@ -225,7 +234,8 @@ def text_of(asked: ChatRequest, result: AskResult | None) -> str:
     reply = result.reply
     above = CLOSEST if reply.text and reply.grade == "closest" else ""
     before = f" (before: {reply.before})" if reply.before else ""
-    return above + plain((reply.text or NOT_FOUND) + before) + (footnotes(reply) if asked.own.footnotes else "")
+    notes = footnotes(reply, asked.page) if asked.own.footnotes else ""
+    return above + plain((reply.text or NOT_FOUND) + before) + notes
 
 
 def usage(result: AskResult | None) -> dict[str, int]:
@@ -289,7 +299,7 @@ async def complete(end_ahead: Callable[[str], None], request: Request, *, record
     `end_ahead` is given the home whose read-ahead is to end.
     """
     environ = request.scope["environ"]
-    asked = parse(decoded(await read_body(request)), record=record)
+    asked = parse(decoded(await read_body(request)), record=record, page=str(request.base_url))
     gone, events, first = Event(), asyncio.Queue[_Event](), None
     if asked.filled_in is None:
         await asyncio.to_thread(end_ahead, str(locate(environ).data))  # which waits for one that connects
@@ -380,7 +390,7 @@ async def _stream(
         if isinstance(event, PkbError):
             yield _event(error(line(event.message), "server_error", event.code, event.next_step))
         else:
-            notes = footnotes(event.reply) if event and asked.own.footnotes else ""
+            notes = footnotes(event.reply, asked.page) if event and asked.own.footnotes else ""
             if rest := notes if said else text_of(asked, event):
                 yield chunk({"content": rest})
             yield chunk({}, "stop", **answer_json(event))  # the whole answer

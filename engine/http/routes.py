@@ -84,7 +84,9 @@ def application(
     ahead = defaultdict[str, ReadAhead](ReadAhead)  # of each home one: it holds a question
     calls: dict[tuple[str, str], Callable[[Pkb, Params], Any]] = {
         ("GET", "search"): _search,
-        ("GET", "list"): _list,
+        ("GET", "list"): lambda pkb, params: asdict(
+            pkb.list_documents(ListOptions(pkb.scope(params), tuple(params.title.split()), params.limit, params.oldest))
+        ),
         ("GET", "show"): _show,
         ("GET", "todo"): lambda pkb, params: {"items": pkb.open_loops(params, params.limit or None).items},
         ("GET", "people"): lambda pkb, params: {"people": pkb.people(params.name, collection=params.collection)},
@@ -144,27 +146,16 @@ def _search(pkb: Pkb, params: Params) -> Any:
     return {"query": query, "sources": [one for passage in found for one in passage]}
 
 
-def _list(pkb: Pkb, params: Params) -> Any:
-    options = ListOptions(pkb.scope(params), tuple(params.title.split()), params.limit, params.oldest)
-    return asdict(pkb.list_documents(options))
-
-
 def _show(pkb: Pkb, params: Params) -> Any:
-    if not (documents := pkb.show(_path(params), params.message_id)):
+    if not params.path or not (documents := pkb.show(params.path, params.message_id)):
         raise UsageError("this path is not indexed", "pkb list --paths")
     return {"documents": documents}
-
-
-def _path(params: Params) -> str:
-    if not params.path:
-        raise UsageError("path is empty")
-    return params.path
 
 
 def _open(pkb: Pkb, params: Params) -> None:
     if pkb.session.home.source:  # of a user: it would open on the screen of another
         raise HTTPException(404)
-    pkb.open_file(_path(params), params.message_id)
+    pkb.open_file(params.path, params.message_id)
 
 
 def _wrong(pkb: Pkb, params: Params) -> Any:

@@ -7,7 +7,7 @@ const MOVED = "Open the page with the address that pkb serve --http printed.";
 export function takeToken() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (!token) return false;
-  sessionStorage.setItem(KEPT, token);
+  localStorage.setItem(KEPT, token); // a link to a source opens another tab
   history.replaceState(null, "", location.pathname + location.search);
   return true;
 }
@@ -21,7 +21,7 @@ export class Failure extends Error {
 }
 
 async function request(path, options) {
-  const token = sessionStorage.getItem(KEPT);
+  const token = localStorage.getItem(KEPT);
   if (!token) throw new Failure(MOVED, 401);
   let response;
   try {

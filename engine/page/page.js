@@ -62,6 +62,7 @@ async function begin() {
     if (location.hash === "#todo") route();
     viewer.allowOpening(await ask.suggest());
     ask.resume();
+    viewer.resume();
   } catch (error) {
     notice(error);
   }

@@ -33,6 +33,12 @@ export async function view(source) {
   }
 }
 
+// Show the document that the address names, as a source of an answer in a chat program does.
+export function resume() {
+  const given = new URLSearchParams(location.search), [path, id, lines] = ["path", "message_id", "lines"].map((name) => given.get(name));
+  if (path) view({ path, message_id: id, title: path, ...lines && { lines: lines.split("-").map(Number), own_lines: true } });
+}
+
 // Without Message-IDs a file's documents differ in title and day; a row of a list has its place in the file, too.
 const isOf = (one, { item, title, date }) => (item === undefined || one.item === item) && one.title === title && one.date === date;
 

@@ -1,6 +1,7 @@
 """`pkb serve --http` as programs use it: by OpenAI's own client, by plain requests, and by those it must refuse."""
 
 import json
+import re
 import shutil
 import socket
 import ssl
@@ -15,7 +16,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 import pytest
 from hypothesis import given
@@ -61,7 +62,10 @@ def test_openais_client_lists_the_model_and_gets_an_answer_with_footnotes_and_so
     above = "Closest passage: " if own["grade"] == "closest" else ""
     assert text.startswith(f"{above}{own['answer']}")
     assert "Gus Tindall" in own["answer"]
-    assert f"{own['sources'][0]['path']}:{own['sources'][0]['lines'][0]}-" in text
+    path, lines = own["sources"][0]["path"], "{}-{}".format(*own["sources"][0]["lines"])
+    place = rf"\[{re.escape(path)}:{lines}\]\(http://127\.0\.0\.1:\d+/\?(.*)\)"
+    (link,) = re.findall(rf"^\[1\] .*, {place}$", text, re.MULTILINE)
+    assert dict(parse_qsl(link)) == {"path": path, "lines": lines}
     assert made.choices[0].finish_reason == "stop"
     assert ask(http, KEY).model_extra["pkb"]["tier"] == "exact"
     plain = ask(http, KEY, extra_body={"pkb": {"footnotes": False}})
@@ -186,7 +190,7 @@ def test_only_indexed_files_are_opened_and_only_for_a_page_on_this_machine(home:
     with http_endpoint(environ) as found:
         refused = found.get("/v1/open", {"path": "/etc/passwd"})
         assert (refused.status, refused.row["error"]["message"]) == (400, "/etc/passwd is not indexed")
-        assert found.get("/v1/open", {}).row["error"]["message"] == "path is empty"
+        assert found.get("/v1/open", {}).row["error"]["message"] == "this path is not indexed"
         path = found.get("/v1/list?limit=1").row["documents"][0]["path"]
         assert found.get("/v1/open", {"path": path}).status == 200
         assert found.get("/v1/recent").row["opens"]
@@ -268,7 +272,7 @@ def test_the_own_page_may_ask_and_every_response_forbids_other_origins(http: Ser
         ("/v1/todo?kind=wish", 400, "invalid enum value 'wish' - at `kind`"),
         ("/v1/list?limit=-1", 400, ">= 0 - at `limit`"),
         ("/v1/show?path=/etc/passwd", 400, "this path is not indexed"),
-        ("/v1/show", 400, "path is empty"),
+        ("/v1/show", 400, "this path is not indexed"),
         ("/v1/models/gpt", 404, "no such model"),
         ("/v1/embeddings", 404, "nothing at this address"),
         ("/v1/chat/completions", 405, "another method"),

@@ -31,7 +31,7 @@ globalThis.document = {
   createElementNS: (_, tag) => new Element(tag),
   getElementById: (id) => elements.get(id) ?? elements.set(id, new Element(id)).get(id),
 };
-globalThis.sessionStorage = { getItem: () => "token" };
+globalThis.localStorage = { getItem: () => "token" };
 globalThis.fetch = async () => ({ ok: true, json: async () => ({ documents: documents.value }) });
 
 const load = (name) => import(pathToFileURL(`${process.argv[2]}/${name}`));

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import pytest
 from hypothesis import given
@@ -76,6 +77,18 @@ def test_the_question_stands_in_the_address_and_survives_a_reload(page: "Page") 
     page.locator(".turn").nth(1).wait_for()
     page.locator("[aria-busy]").wait_for(state="detached")
     assert page.locator(".turn").count() == 2
+
+
+def test_a_link_to_a_source_opens_it_in_another_tab_with_its_lines_marked(page: "Page", page_url: str) -> None:
+    ask(page, KEY)
+    page.locator(".source .open").first.click()
+    page.locator("#viewer .cited").first.wait_for()
+    path = page.locator("#viewer .path").inner_text()
+    other = page.context.new_page()
+    other.goto(f"{page_url.partition('#')[0]}?{urlencode({'path': path, 'lines': '5-77'})}")
+    other.locator("#viewer .cited").first.wait_for()
+    assert other.locator("#viewer-title").inner_text() == page.locator("#viewer-title").inner_text()
+    assert other.locator("#viewer .cited").all_inner_texts() == page.locator("#viewer .cited").all_inner_texts()
 
 
 def test_an_answer_is_copied_with_its_source(page: "Page") -> None:
