@@ -90,7 +90,7 @@ def _index_lines(row: dict[str, Any]) -> Iterator[Line]:
     if len(names) > 1 and len(names) != len(row["folders"]):  # else each has the line of its folder
         yield "", ", ".join(f"{plain(name)}: {documents:,}" for name, documents in names)
     if index["problems"]:
-        yield "", f"{count(index['problems'], 'item')} could not be read; list them with: pkb list --problems"
+        yield "", f"{count(index['problems'], 'item')} skipped; list them with: pkb list --problems"
     for number, one in enumerate(row["folders"][:_FOLDERS]):
         path = from_home(line(one["path"]))
         parts = [path if len(path) <= _PATH else f"…{path[1 - _PATH :]}", count(one["documents"], "document")]
