@@ -26,12 +26,11 @@ from store.types import replace
 
 
 class _State(Struct, frozen=True):
-    """What a source was when it was taken over: counters, the files of its tables, the state of its roots."""
+    """What a source was when it was taken over: counters, and digests of the files of its tables and of its roots."""
 
     generation: int
     epoch: int
-    files: str
-    roots: str
+    rest: str
     collections: list[str] | None
     at: float  # seconds since the epoch
 
@@ -93,11 +92,11 @@ def _attached(ledger: Ledger, source: Path) -> Iterator[None]:
 def _state(ledger: Ledger, names: list[str] | None) -> _State:
     sql = """SELECT (SELECT value FROM source.meta WHERE name = 'generation'),
                     (SELECT value FROM source.meta WHERE name = ?),
-                    (SELECT count(*) || ' ' || total(crc) FROM source.table_files),
+                    (SELECT count(*) || ' ' || total(crc) FROM source.table_files) || ' ' ||
                     (SELECT count(*) || ' ' || total(row_checksum(path, CAST(collection AS BLOB), CAST(read AS BLOB)))
                      FROM source.roots)"""
-    generation, epoch, files, roots = ledger.rows.execute(sql, (EPOCH,)).fetchone()
-    return _State(int(generation or 0), int(epoch or 0), files, roots, names, time.time())
+    generation, epoch, rest = ledger.rows.execute(sql, (EPOCH,)).fetchone()
+    return _State(int(generation or 0), int(epoch or 0), rest, names, time.time())
 
 
 def _is_taken(ledger: Ledger, now: _State) -> bool:
@@ -161,7 +160,7 @@ def _note(ledger: Ledger, now: _State, before: _State | None, start: int) -> Non
     ledger.rows.execute(sql)
     ledger.set("chunks", str(chunks))
     ledger.set("embedded", str(max(0, chunks - missing)))
-    if before is None or replace(now, files=before.files, roots=before.roots, at=before.at) != before:
+    if before is None or replace(now, rest=before.rest, at=before.at) != before:
         ledger.set("generation", str(max(ledger.generation + 1, now.generation)))
     ledger.set(TAKEN, encode(now).decode())
 

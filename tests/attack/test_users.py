@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -184,6 +185,43 @@ def test_collections_tokens_and_users_change_at_once(tmp_path: Path) -> None:
     assert home_of(lab).book.stat().st_mode & 0o777 == 0o600
     book.remove("ann")
     assert client(lab, renewed or "").get("/v1/list").status_code == 401
+
+
+@pytest.mark.slow
+def test_users_are_answered_while_the_owner_indexes_and_forgets(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+
+    def put(number: int) -> None:
+        lab.put(
+            f"choir/{number}.eml", mail(f"Rehearsal {number} is on Monday.", f"Message-ID: <{number}@x>", title="R")
+        )
+        lab.put(f"office/{number}.eml", mail(f"Budget kestrel{number} of Monday.", title=f"kestrel{number}"))
+
+    def change() -> None:
+        for number in range(1, 6):
+            put(number)
+            with lab.open() as pkb:
+                pkb.ingest()
+                pkb.forget(pkb.plan_forgetting([f"{number - 1}@x"], Scope()))
+
+    put(0)
+    with lab.open() as pkb:
+        for name in ("choir", "office"):
+            pkb.ingest([lab.mail / name], collection=name)
+    http, asked = client(lab, add(lab, "ann", "choir")), 0
+    with ThreadPoolExecutor(1) as pool:
+        changing = pool.submit(change)
+        while not changing.done() or asked < 20:
+            found = [http.get("/v1/search", params={"q": "Monday"}), http.get("/v1/list")]
+            body = {"messages": [{"role": "user", "content": "When is the rehearsal?"}], "pkb": {"cache": "off"}}
+            found.append(http.post("/v1/chat/completions", json=body))
+            # Busy while its tables are rewritten, never wrong.
+            assert {one.status_code for one in found} <= {200, 503}, [one.text for one in found]
+            assert not MARKS.findall("".join(one.text for one in found))
+            asked += 1
+        changing.result()
+    assert [one["title"] for one in http.get("/v1/list").json()["documents"]] == ["R"]
+    assert UserBook(home_of(lab)).of_token("") is None
 
 
 # Random archives over real HTTP.
