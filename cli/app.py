@@ -60,7 +60,13 @@ PANELS = {
 COMMANDS = {name: about for panel in PANELS.values() for name, about in panel.items()}
 # Spellings of earlier versions, which this one still takes, and what they are now.
 RENAMED = {"watch": ("ingest", "--watch"), "check": ("doctor", "--data"), "open": ("show", "--open")}
-_SHORT = {"before": ("meeting", "--before"), "version": ("--version",), "completion": ("--show-completion",)}
+_SHORT = {
+    "before": ("meeting", "--before"),
+    "thread": ("show", "--thread"),
+    "count": ("list", "--count"),
+    "version": ("--version",),
+    "completion": ("--show-completion",),
+}
 _ALONE = {
     "model": "list",
     "adapter": "list",

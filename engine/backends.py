@@ -5,6 +5,7 @@ Imports are inside functions: a cached answer must not wait for LanceDB, numpy o
 
 import dataclasses
 import json
+import re
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -99,13 +100,20 @@ class Retriever:
         of_archive, of_people = (
             not asked.isdisjoint(word_patterns(name)["asks"].split("|")) for name in ("archive", "people")
         )
-        if not (meeting or of_archive or of_people):
+        said = " ".join(plain_words(question.text)) if not asked.isdisjoint(("i", "me", "my")) else ""
+        forms = word_patterns("open_questions").items() if said else ()
+        of_open = next((kind for kind, form in forms if re.fullmatch(form, said)), None)
+        if not (meeting or of_archive or of_people or of_open):
             return None
         self._opened.before_retrieval()
         parts, found = (self._opened.reader, self._opened.catalogue.within(scope)), None
         quotes = not isinstance(self, Generative) or bool(self.roles)
         with self._opened.locks.reader():
-            if meeting:
+            if of_open and self._opened.me:
+                from engine.retrieval.open_loops import find_open
+
+                found = find_open(*parts, of_open, scope, self._opened.now, self._opened.me)
+            if meeting and not found:
                 from engine.retrieval.reports import find_meeting
 
                 found = find_meeting(*parts, meeting, scope, question.day, self._opened.me, quotes=quotes)

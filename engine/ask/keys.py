@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from store.types import Vectors
 
 
-_QUOTE = "quote-14"  # raised when the same evidence would be quoted in another way
+_QUOTE = "quote-15"  # raised when the same evidence would be quoted in another way
 _MODEL = "model-4"  # raised when the same evidence would be put to a model in another form, or its answer cut elsewhere
 _ROLES = "roles-5"  # raised when a model with a role adapter would choose another answer
 _GATE = "gate-3"  # raised when the reader would choose other sources, or judge the same answer in another way

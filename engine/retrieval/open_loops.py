@@ -12,13 +12,15 @@ from functools import cache, cached_property, lru_cache
 from itertools import chain, product
 from typing import Literal
 
-from engine.retrieval.evidence import placed, timed
+from engine.retrieval.evidence import cited, placed, timed
+from engine.text.dates import spell_date
 from engine.text.people import bare_title, folded_address, folded_name, name_and_address, name_forms
 from engine.text.relative_dates import resolve
 from engine.text.spans import find
+from engine.text.terminal import count
 from engine.text.time_sensitive import is_foreign, phrases, plain_words, word_lists
 from engine.text.words import Span, content_words, sentences, spoken_sentences
-from engine.types import OpenLoop, OpenLoopOptions, Passage, Report
+from engine.types import Evidence, OpenLoop, OpenLoopOptions, Passage, Report
 from prompts import word_patterns
 from store.catalog import Catalog
 from store.search import Reader
@@ -268,6 +270,7 @@ _SHORT = 250  # most own words of short mail: longer ones are articles, minutes,
 _MASS = 20  # recipients; mail to more people asks nobody in particular
 _OVERDUE = timedelta(days=30)  # after which what was due is no longer shown
 _REPLIES = timedelta(days=14)  # within which a message of another subject may be a reply
+_TOLD = 20  # items of an answer
 _TERSE = 3  # content words of "Here it is" and "I have just sent it", which say of nothing else that it is done
 
 
@@ -371,10 +374,39 @@ def open_loops(
     reader: Reader, catalogue: Catalog, options: OpenLoopOptions, now: datetime, me: Iterable[str] = ()
 ) -> Report:
     """Return the open items of a scope, those of `me` first: due in the future by date, then the rest, newest first."""
+    ordered, mine, counts = _ordered(reader, options, now, me)
+    items = (item for one in ordered[: options.limit] if (item := item_of(catalogue, one, mine)))
+    return Report(len(ordered), tuple(items), *counts)
+
+
+def find_open(
+    reader: Reader, catalog: Catalog, kind: str, scope: Scope, now: datetime, me: Iterable[str]
+) -> Evidence | None:
+    """Return what the user promised, has to do (mine) or waits for (theirs), as evidence; None if that is nothing."""
+    limits = scope if scope.since else replace(scope, since=now.date() - _OVERDUE)
+    ordered, mine, _ = _ordered(reader, OpenLoopOptions(limits, None, None), now, me)
+
+    def is_wanted(one: OpenSentence) -> bool:
+        first, writes = one.document.first, one.found.doer == "writer"
+        if kind != "theirs":
+            return one.is_for(mine) and (writes or kind == "mine")
+        for_me = first.recipients if writes else (first.sender,)  # who was promised it, or asks for it
+        return not one.is_for(mine) and any(_keys(person) & mine for person in for_me)
+
+    found = [one for one in ordered if is_wanted(one)][:_TOLD]
+    hits = list(dict.fromkeys(one.hit for one in found))
+    head = f"{count(len(found), 'open item')} since {spell_date(limits.since or now.date())}:"
+    rows = [f"[{hits.index(one.hit) + 1}] {one.quoted}" for one in found]
+    return cited(catalog, "\n".join([head, *rows]), len(head) - 1, hits) if rows else None
+
+
+def _ordered(
+    reader: Reader, options: OpenLoopOptions, now: datetime, me: Iterable[str]
+) -> tuple[list[OpenSentence], frozenset[str], tuple[int, int]]:
+    """Return what is open in order, the keys of the user, and the numbers of documents that were read and are there."""
     ids, total = reader.by_date(options.scope, (), READ, oldest=False)
     documents = read_documents(reader, ids)
-    later = _later(reader, options.scope, documents, whole=len(ids) == total)
-    closing, catalogue = Closing(later), catalogue.within(options.scope)
+    closing = Closing(_later(reader, options.scope, documents, whole=len(ids) == total))
     personal = (document for document in documents if not (document.first.is_meeting or document.is_mass_mail))
     known = single_names(tuple(dict.fromkeys(document.first.sender for document in personal)))
     found = [one for document in documents for one in candidates(document, options.scope, known)]
@@ -390,9 +422,7 @@ def open_loops(
         moment = one.document.first.date.timestamp() if one.document.first.date else float("-inf")
         return not one.is_for(mine), coming or date.max.toordinal(), -moment, one.hit.chunk.position
 
-    ordered = sorted(still, key=order)
-    items = (item for one in ordered[: options.limit] if (item := item_of(catalogue, one, mine)))
-    return Report(len(ordered), tuple(items), len(ids), total)
+    return sorted(still, key=order), mine, (len(ids), total)
 
 
 def candidates(document: WholeDocument, scope: Scope, known: Collection[str] = frozenset()) -> Iterator[OpenSentence]:

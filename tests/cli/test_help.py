@@ -137,6 +137,15 @@ def test_spellings_of_the_version_before_work_and_say_the_new_one(pkb: Pkb, old:
     assert (before.code, rest) == (after.code, after.err)
 
 
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [(["thread", "1"], ["show", "--thread", "1"]), (["count", "--from", "gus"], ["list", "--count", "--from", "gus"])],
+)
+def test_short_commands_are_others_with_a_flag(pkb: Pkb, short: list[str], long: list[str]) -> None:
+    pkb("ask", KEY)
+    assert pkb(*short) == pkb(*long)
+
+
 def test_the_version_is_that_of_the_package(fresh: Pkb) -> None:
     assert fresh("--version").out == f"pkb {version('pkb')}\n"
 

@@ -208,3 +208,46 @@ def test_any_text_yields_sentences_of_its_own(text: str, is_meeting: bool) -> No
     for one in candidates(WholeDocument((hit,)), Scope()):
         assert one.text in text
         assert one.text.strip()
+
+
+@pytest.mark.parametrize(
+    ("question", "titles"),
+    [
+        ("What did I promise?", ["list"]),
+        ("what waits for me", ["key", "list"]),
+        ("What do I still have to do?", ["key", "list"]),
+        ("What am I waiting for?", ["cups"]),
+        ("who owes me a reply", ["cups"]),
+    ],
+)
+def test_questions_about_what_is_mine_are_answered_with_their_lines(
+    tmp_path: Path, question: str, titles: list[str]
+) -> None:
+    (folder := tmp_path / "Mail").mkdir()
+    mails = [
+        (BEN, ANN, "list", "I'll send you the list on 1 July."),
+        (ANN, BEN, "key", "Please bring the key of the hall."),
+    ]
+    mails += [(BEN, ANN, "cups", "Please bring the cups."), (ANN, EVA, "other", "Please bring the drum.")]
+    for day, (sender, to, title, text) in enumerate(mails, 1):
+        message = EmailMessage()
+        message["From"], message["To"], message["Subject"], message["Message-ID"] = sender, to, title, f"<{title}@x>"
+        message["Date"] = datetime(2024, 6, day, 12, tzinfo=UTC)
+        message.set_content(text)
+        (folder / f"{title}.eml").write_bytes(bytes(message))
+    with Pkb(tmp_path / "home", environ={"PKB_NOW": "2024-06-19T08:00+00:00"}) as pkb:
+        pkb.ingest([folder], embed=False)
+        pkb.session.override("me.addresses", "ben@example.org")
+        found = pkb.ask(question)
+        later = pkb.ask("what did Ben promise to bring")
+    assert sorted(source.title for source in found.sources) == titles
+    assert (found.text or "").startswith(f"{len(titles)} open item{'s' * (len(titles) > 1)} since 20 May 2024:\n[1] ")
+    assert not (later.text or "").startswith("1 open item")
+
+
+def test_without_knowing_the_user_nothing_is_said_to_be_theirs(tmp_path: Path) -> None:
+    (folder := tmp_path / "Mail").mkdir()
+    (folder / "a.txt").write_text("Call\nDate: 18 June 2024\n\nAnn: I'll send the list.\nBen: Fine.\n")
+    with Pkb(tmp_path / "home", environ={"PKB_NOW": "2024-06-19T08:00+00:00"}) as pkb:
+        pkb.ingest([folder], embed=False)
+        assert not (pkb.ask("what waits for me").text or "").startswith("1 open item")
