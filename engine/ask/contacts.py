@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain, combinations, product
+from itertools import chain, combinations, permutations, product
 
 from msgspec import Struct
 
@@ -270,13 +270,16 @@ class _Archive(Struct, frozen=True):
     def apart(self, known: Iterable[str]) -> list[tuple[str, ...]]:
         """Group people who are the same one; those of one name only if their addresses are shown to be one person's.
 
-        Those at one organisation are, but for numbered ones. A name alone is left out if several have it.
+        Those at one organisation are, but for numbered ones, and those who write to each other. A name alone is left
+        out if several have it.
         """
         known, ties = self._whole(known), list[tuple[str, ...]]()
+        writes = self._write_to_namesakes(known)
 
         def keys(one: str) -> Sequence[object]:
             _, address = name_and_address(one)
-            is_own = _pattern("provider").match(domain_of(address)) or re.search(r"[^\W\d]\d{1,2}@", address)
+            is_own = address in writes or _pattern("provider").match(domain_of(address))
+            is_own = is_own or re.search(r"[^\W\d]\d{1,2}@", address)
             name = *_names([one]), address if is_own else domain_of(address)
             found = [*[address] * bool(address), *[name] * (len(name) > 1), *(tie for tie in ties if one in tie)]
             return found or [one]
@@ -294,6 +297,18 @@ class _Archive(Struct, frozen=True):
                 found.remove(group)
                 found[found.index(owners[0])] += group if len(owners) == 1 else ()
         return found
+
+    def _write_to_namesakes(self, known: Iterable[str]) -> frozenset[str]:
+        """Return the addresses from or to which there is mail to or from another of the name, at one organisation."""
+        by_name, found = dict[object, set[str]](), set[str]()
+        for one in known:
+            for name in _names([one]) if (address := name_and_address(one)[1]) else ():
+                by_name.setdefault((name, domain_of(address)), set()).add(address)
+        for several in (each for each in by_name.values() if 1 < len(each) <= _DETAILED):
+            for pair in permutations(several, 2):
+                sent = replace(self.own, sender=pair[0], recipient=pair[1])
+                found.update(pair if self.reader.matching(sent, "mail") else ())
+        return frozenset(found)
 
     def _is_tied(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
         """Return whether the addresses of two of a name are one person's: yours, on one contact, or told by the older.

@@ -57,6 +57,8 @@ MAILS = [
     Sent("Joe Dunn <joe@elm.example>", ANN, 10, "I think that Liv Moss, fax 925 555 0104, knows.\n"),
     Sent("Noa Wren <noa@oak.example>", ANN, 3, "My new address is nwren@elm.example from now on.\n"),
     Sent("Noa Wren <nwren@elm.example>", ANN, 9, "I am there.\n\nNoa Wren\n925 555 0105"),
+    Sent("Max Bauer <max@oak.example>", "mbauer@oak.example", 3, "This was for you.\n\nMax Bauer\nCook\n925 555 0201"),
+    Sent("Max Bauer <mbauer@oak.example>", ANN, 4, "Fine.\n\nMax Bauer\nBaker\n925 555 0202"),
     Sent("Ida Pool <ida@oak.example>", ANN, 3, "Fine.\n\nIda Pool\n925 555 0106"),
     Sent("Ida Pool <ida@evil.example>", ANN, 9, "My old address was ida@oak.example.\n\nIda Pool\nida@oak.example"),
     Sent("Sol Hart <s.hart@oak.example>", ANN, 3, "Fine by me."),
@@ -256,6 +258,12 @@ def test_the_older_address_tells_the_newer_and_not_the_other_way_round(home: Pkb
 
 def test_addresses_of_a_name_at_one_organisation_are_one_persons_but_for_numbered_ones(home: Pkb) -> None:
     assert addresses(home, "sol hart") == [("sol@oak.example", "s.hart@oak.example"), ("sol2@oak.example",)]
+
+
+def test_two_of_one_name_at_one_organisation_who_write_to_each_other_are_told_apart(home: Pkb) -> None:
+    assert sorted(addresses(home, "max bauer")) == [("max@oak.example",), ("mbauer@oak.example",)]
+    answer = asked(home, "What is Max Bauer's phone number?") or ""
+    assert ("max@oak.example>: 925 555 0201" in answer, "mbauer@oak.example>: 925 555 0202" in answer) == (True, True)
 
 
 def test_addresses_at_a_provider_are_those_of_several_people(home: Pkb) -> None:
