@@ -67,13 +67,8 @@ _SHORT = {
     "version": ("--version",),
     "completion": ("--show-completion",),
 }
-_ALONE = {
-    "model": "list",
-    "adapter": "list",
-    "peer": "list",
-    "user": "list",
-    "config": "show",
-}  # what a group does without a command
+# What a group does without a command.
+_ALONE = {"model": "list", "adapter": "list", "peer": "list", "user": "list", "config": "show"}
 _RENAMED_FLAGS = {"--no-cache": "--cache=off", "--fresh": "--cache=refresh", "--stale-ok": "--cache=stale"}
 _WELCOME = """\
 pkb answers questions about your own mail and meetings, on this machine. Start with one of:
