@@ -234,11 +234,11 @@ def row(report: "IdleReport", seconds: float, *, dry_run: bool) -> dict[str, Any
         "units": [
             {"job": one.job.kind, "why": one.job.reason, "state": one.state}
             | {name: getattr(one.job, name) for name in ("what", "tokens", "expected", "gain_s", "cost_s")}
-            | {"seconds": round(one.spent.seconds, 4), "bytes": one.spent.bytes}
+            | {"seconds": round(one.seconds, 4), "bytes": one.bytes}
             for one in results
         ],
         "done": sum(one.state == "done" for one in results),
-        "bytes": sum(one.spent.bytes for one in results),
+        "bytes": sum(one.bytes for one in results),
         "seconds": round(seconds, 3),
     }
 
@@ -247,7 +247,7 @@ def show(results: "Sequence[JobResult]") -> None:
     """Print a line for each job."""
     for one in results:
         job = one.job
-        took = f"{one.spent.seconds:.2f} s" if one.state == "done" else _LIMITS.get(one.state, one.state)
+        took = f"{one.seconds:.2f} s" if one.state == "done" else _LIMITS.get(one.state, one.state)
         about = [f"{job.tokens} tokens"] if job.tokens else []
         about += [f"saves {job.gain_s:.2f} s"] if job.gain_s else []
         about += [one.reason] if one.reason else []
@@ -261,7 +261,7 @@ def sum_up(results: "Sequence[JobResult]", seconds: float) -> None:
     if not kinds:
         return
     counts = ", ".join(f"{kinds.count(kind):,} {_NAMES[kind][kinds.count(kind) != 1]}" for kind in dict.fromkeys(kinds))
-    stored = f", {size(written)}" if (written := sum(one.spent.bytes for one in results)) else ""
+    stored = f", {size(written)}" if (written := sum(one.bytes for one in results)) else ""
     more = sum(one.state in _LEFT for one in results)
     print(f"{counts} in {seconds:.1f} s{stored}" + (f"; {more:,} left: {', '.join(left)}" if left else ""))
 

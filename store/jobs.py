@@ -130,14 +130,6 @@ def _fingerprint(ledger: Ledger, about: tuple[str, ...]) -> str:
     return blake2b(json.dumps(state).encode(), digest_size=16).hexdigest()
 
 
-class JobCost(Struct, frozen=True):
-    """The cost of some jobs: how many are done, and the bytes of KV cache that they stored."""
-
-    units: int = 0
-    seconds: float = 0.0
-    bytes: int = 0
-
-
 _INSERT = "INSERT INTO job_outputs (key, kind, uses) SELECT key, ?, uses"
 _REPLACE = "ON CONFLICT DO UPDATE SET kind = excluded.kind, uses = excluded.uses"
 
@@ -148,11 +140,11 @@ class JobAccount:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._rows = ledger, ledger.rows
 
-    def add(self, kind: str, cost: JobCost) -> None:
-        """Add the cost of jobs of a kind."""
+    def add(self, kind: str, units: int = 0, seconds: float = 0.0) -> None:
+        """Add jobs of a kind that are done, and what they took."""
         sql = """INSERT INTO job_stats VALUES (?, ?, ?, 0, 0) ON CONFLICT DO UPDATE SET
                  units = units + excluded.units, seconds = seconds + excluded.seconds"""
-        self._rows.execute(sql, (kind, cost.units, cost.seconds))
+        self._rows.execute(sql, (kind, units, seconds))
 
     def newest_node(self) -> int:
         """Return the number of the latest KV node, for `add_outputs`."""
@@ -240,11 +232,12 @@ Plans = Mapping[Kind, Callable[[], Sequence[Planned]]]  # in the order in which 
 
 
 class JobResult(Struct, frozen=True):
-    """The state of a job after an idle run, its cost, and the reason for which it stopped or failed."""
+    """The state of a job after an idle run, what it took and stored, and the reason for which it stopped or failed."""
 
     job: Job
     state: State
-    spent: JobCost = JobCost()
+    seconds: float = 0.0
+    bytes: int = 0  # of KV cache
     reason: str = ""
 
 

@@ -28,7 +28,6 @@ from store.jobs import (
     IdleRequest,
     Job,
     JobAccount,
-    JobCost,
     JobResult,
     JobRow,
     Jobs,
@@ -312,15 +311,15 @@ class JobRunner:
             self._jobs.release(kind, subject)
         # Nodes that a question stored while segments were prefilled are not theirs.
         self._account.add_outputs(kind, outcome.made, None if kind in ("prefetch", "restore") else node)
-        spent = self._count(kind, int(outcome.state == "done"), self._written() - before)
-        return JobResult(job, outcome.state, spent, reason)
+        seconds = self._count(kind, int(outcome.state == "done"))
+        return JobResult(job, outcome.state, seconds, self._written() - before, reason)
 
-    def _count(self, kind: Kind, done: int = 0, size: int = 0) -> JobCost:
-        """Count a job for a kind, if one is done, and all seconds since the last count."""
+    def _count(self, kind: Kind, done: int = 0) -> float:
+        """Count a job for a kind, if one is done, and all seconds since the last count; returns these."""
         now = self.clock()
-        spent, self._counted, self.done = JobCost(done, now - self._counted, size), now, self.done + done
-        self._account.add(kind, spent)
-        return spent
+        seconds, self._counted, self.done = now - self._counted, now, self.done + done
+        self._account.add(kind, done, seconds)
+        return seconds
 
 
 def run_idle(session: Session, request: IdleRequest, on_progress: OnProgress = lambda *_: None) -> IdleReport:

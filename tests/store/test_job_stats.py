@@ -15,7 +15,7 @@ from store.answers import (
     predicted_use,
 )
 from store.database import Ledger, open_ledger
-from store.jobs import JobAccount, JobCost, is_finished, mark_finished
+from store.jobs import JobAccount, is_finished, mark_finished
 from tests.store.kv_kit import ROOT, A, B, C
 from tests.store.kv_kit import Kept as Box
 
@@ -38,9 +38,9 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 def test_the_costs_of_a_kind_of_job_add_up(ledger: Ledger) -> None:
     account = JobAccount(ledger)
-    account.add("prefetch", JobCost(1, 2.0, 4096))
-    account.add("prefetch", JobCost(1, 1.0))
-    account.add("verify", JobCost(seconds=0.5))
+    account.add("prefetch", 1, 2.0)
+    account.add("prefetch", 1, 1.0)
+    account.add("verify", seconds=0.5)
     assert account.by_kind() == {
         "prefetch": {"units": 2, "seconds": 3.0, "hits": 0, "saved_s": 0.0},
         "verify": {"units": 0, "seconds": 0.5, "hits": 0, "saved_s": 0.0},
@@ -50,7 +50,7 @@ def test_the_costs_of_a_kind_of_job_add_up(ledger: Ledger) -> None:
 def test_later_uses_of_an_answer_count_once_for_the_job_kind_that_made_it_last(ledger: Ledger) -> None:
     account, bank = JobAccount(ledger), AnswerBank(ledger)
     for kind in ("populate", "refresh"):
-        account.add(kind, JobCost())
+        account.add(kind)
     bank.record_use(ONE, 3, 1.0)
     account.add_outputs("populate", [ONE], account.newest_node())
     bank.record_use(ONE, 3, 1.0)
@@ -70,7 +70,7 @@ def test_nodes_stored_meanwhile_belong_to_the_job(tmp_path: Path) -> None:
     assert box.keep(A, seconds=1.0)
     before = account.newest_node()
     assert box.keep(A, B, seconds=3.0)
-    account.add("prefetch", JobCost(1))
+    account.add("prefetch", 1)
     account.add_outputs("prefetch", (), before)
     match = box.store.match(ROOT, (A, B))
     box.store.record_use(match, 4.0)
