@@ -298,7 +298,7 @@ def add_user(
     new_token: Annotated[bool, typer.Option("--new-token", help="Replace the token of somebody who has one.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Let somebody see some collections, by a token for pkb serve --http that is printed once; or change which.
+    """Let somebody see collections by a token, which is printed once; or change which.
 
     Example: pkb user add ann --in Choir --in Family
     """
@@ -339,7 +339,7 @@ def list_users(as_json: Json = False) -> None:
 
 @user.command("rm")
 def remove_user(name: UserName, as_json: Json = False) -> None:
-    """Remove somebody, with their questions and answers: from now on their token is refused.
+    """Remove somebody with their questions and answers, and refuse their token.
 
     Example: pkb user rm ann
     """
