@@ -298,7 +298,7 @@ def add_user(
     new_token: Annotated[bool, typer.Option("--new-token", help="Replace the token of somebody who has one.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Let somebody see collections by a token, which is printed once; or change which.
+    """Let somebody see collections by a token, printed once; or change which.
 
     Example: pkb user add ann --in Choir --in Family
     """
