@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from cli.ingest import WatchPrinter
 from engine.idle.scheduler import Machine, Sources
@@ -206,13 +207,13 @@ def test_it_needs_a_folder_that_is_there(fresh: Pkb, tmp_path: Path) -> None:
 
 
 @contextmanager
-def watcher(*paths: Path, runs: IdleRuns | None = None) -> Iterator[Watcher]:
+def watcher(*paths: Path, runs: IdleRuns | None = None, intervals: Intervals = QUICK) -> Iterator[Watcher]:
     """Return one that is turned by hand."""
     with session() as opened:
         roots, missing = choose_roots(opened, list(paths), None, None)
         opened.make()
-    with Follow(QUICK) as follow, closing(runs) if runs else nullcontext():
-        made = Watcher(follow, QUICK, WatchPrinter(as_json=True), os.environ, embeds=False, idle=runs)
+    with Follow(intervals) as follow, closing(runs) if runs else nullcontext():
+        made = Watcher(follow, intervals, WatchPrinter(as_json=True), os.environ, embeds=False, idle=runs)
         for root in (*roots, *missing):
             made.add(root)
         yield made
@@ -308,7 +309,8 @@ def test_while_another_writes_reading_waits_and_is_done_later(
 
 @pytest.mark.slow
 def test_a_message_that_is_still_being_written_is_read_when_it_is_whole(fresh: Pkb, letters: Path) -> None:
-    with watcher(letters) as one, (letters / "a" / "slow").open("w") as file:
+    patient = replace(QUICK, quiet=5, max_wait=PATIENCE_S)  # longer than a busy machine takes for a step
+    with watcher(letters, intervals=patient) as one, (letters / "a" / "slow").open("w") as file:
         file.write("From: ann@example.org\nDate: 3 May 2024 10:00:00 +0000\nSubject: slow\n\n")
         for number in range(30):
             file.write(f"part{number}\n")
