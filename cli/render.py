@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from cli import output
-from engine.text.terminal import cited_numbers, count, line, one_line, plain, unstyled, wrap
+from engine.text.terminal import cited_numbers, count, ending, line, one_line, plain, unstyled, wrap
 from engine.text.time_sensitive import FUNCTION_WORDS
 from engine.types import Answer, AskResult, Correction, OpenLoop, Person, Report, Source, grouped, json_values
 
@@ -117,7 +117,7 @@ def show_source(number: int, places: Sequence[Source], whole: str = "", context:
     if notes := warnings(json_values(source)):
         tell(typer.style(f"{_INDENT}! {one_line('; '.join(notes), 240)}", fg="yellow"), indent=_INDENT)
     also = f", and {count(len(places) - 1, 'copy', 'copies')}" if len(places) > 1 else ""
-    tell(typer.style(f"{_INDENT}{_where(source)}{also}", dim=True), whole=True)
+    tell(typer.style(_place(source, also), dim=True))
     if source.quote and not whole:
         tell(_INDENT + _quoted(source, context=context), indent=_INDENT)
     if whole:
@@ -135,7 +135,7 @@ def show_open_loop(number: int, item: OpenLoop, today: date) -> None:
     if notes := warnings(json_values(item.source)):
         tell(typer.style(f"{_INDENT}! {one_line('; '.join(notes), 240)}", fg="yellow"), indent=_INDENT)
     tell(typer.style(_INDENT + _title([item.source]), dim=True), indent=_INDENT)
-    tell(typer.style(_INDENT + _where(item.source), dim=True), whole=True)
+    tell(typer.style(_place(item.source), dim=True))
 
 
 _KINDS = {
@@ -275,6 +275,12 @@ def warnings(document: Mapping[str, Any]) -> list[str]:
 
 def _day(moment: str) -> str:
     return datetime.fromisoformat(moment).strftime("%a %Y-%m-%d")
+
+
+def _place(source: Source, also: str = "") -> str:
+    """Return the line that tells where a source is: on a terminal, a long path loses its beginning."""
+    told = _where(source) + also
+    return _INDENT + (ending(told, output.width() - len(_INDENT)) if sys.stdout.isatty() else told)
 
 
 def _where(source: Source) -> str:

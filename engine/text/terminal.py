@@ -48,6 +48,13 @@ def cells(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
+def ending(text: str, width: int) -> str:
+    """Return the text, or its end behind an ellipsis where it takes more columns than `width`."""
+    while cells(text) > width:
+        text = "…" + text.removeprefix("…")[1:]
+    return text
+
+
 _STYLE = r"\x1b\[[\d;]*m"
 _WIDE = "\u2e80-\uffdc"
 _PIECES = rf"\n|[^\S\n]+|(?:{_STYLE}|\S)+"
