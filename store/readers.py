@@ -8,7 +8,6 @@ So it is with the homes of others who see a part of an archive. Of their tokens 
 import json
 import re
 import secrets
-import time
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from hashlib import blake2b
@@ -17,7 +16,6 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.json import decode, encode
 
-from store.answers import REMOVED_S, drop_derived
 from store.checksums import TAKEN
 from store.database import CHANGED_SINCE, EPOCH, NEWEST, Ledger, exists, open_ledger
 from store.errors import NoStore, PkbError, UsageError
@@ -32,7 +30,6 @@ class _State(Struct, frozen=True):
     epoch: int
     rest: str
     collections: list[str] | None
-    at: float  # seconds since the epoch
 
 
 # Of which rows of the source a reader's ledger has copies, by table; those of documents, by the column that names one.
@@ -48,13 +45,9 @@ _COPIED = {
 _NAMED = {"documents": "id", "titles": "document", "provenance": "document"}
 _CHANGED = """(SELECT document FROM source.changed_documents WHERE generation >= :start
                UNION SELECT document FROM main.changed_documents WHERE generation >= :own)"""
-# What goes with documents that are gone; and what may rest on them, where the source does not tell their chunks.
-_OF_GONE = "IN (SELECT key FROM question_documents WHERE document IN (SELECT value FROM json_each(?)))"
-_OF_UNKNOWN = "NOT IN (SELECT key FROM question_documents)"
-_UNSURE = (
-    *(f"DELETE FROM {table} WHERE key {_OF_UNKNOWN}" for table in ("answers", "rejected_answers")),
-    *(f"DELETE FROM {table}" for table in ("refresh_candidates", "predictions", "jobs")),
-)
+# The answers that rest on documents that are gone, or may do so.
+_DERIVED = """key NOT IN (SELECT key FROM question_documents) OR key IN (
+    SELECT key FROM question_documents WHERE document IN (SELECT value FROM json_each(?)))"""
 
 
 def take_over(ledger: Ledger, source: Path, collections: Collection[str] | None = None) -> list[str]:
@@ -66,11 +59,11 @@ def take_over(ledger: Ledger, source: Path, collections: Collection[str] | None 
     """
     names = None if collections is None else sorted(collections)
     with _attached(ledger, source):
-        if _is_taken(ledger, _state(ledger, names)):
+        if _state(ledger, names) == _before(ledger):
             return []
         with ledger.transaction():
-            now = _state(ledger, names)
-            return [] if now.epoch % 2 or _is_taken(ledger, now) else _copy(ledger, now)
+            now, before = _state(ledger, names), _before(ledger)
+            return [] if now.epoch % 2 or now == before else _copy(ledger, now, before)
 
 
 @contextmanager
@@ -96,11 +89,7 @@ def _state(ledger: Ledger, names: list[str] | None) -> _State:
                     (SELECT count(*) || ' ' || total(row_checksum(path, CAST(collection AS BLOB), CAST(read AS BLOB)))
                      FROM source.roots)"""
     generation, epoch, rest = ledger.rows.execute(sql, (EPOCH,)).fetchone()
-    return _State(int(generation or 0), int(epoch or 0), rest, names, time.time())
-
-
-def _is_taken(ledger: Ledger, now: _State) -> bool:
-    return (before := _before(ledger)) is not None and replace(before, at=now.at) == now
+    return _State(int(generation or 0), int(epoch or 0), rest, names)
 
 
 def _before(ledger: Ledger) -> _State | None:
@@ -112,9 +101,9 @@ def _of_source(ledger: Ledger, name: str) -> int:
     return int(row[0]) if row else -1
 
 
-def _copy(ledger: Ledger, now: _State) -> list[str]:
+def _copy(ledger: Ledger, now: _State, before: _State | None) -> list[str]:
     """Copy rows, inside the caller's transaction; returns the documents that are gone."""
-    rows, before, since = ledger.rows, _before(ledger), _of_source(ledger, CHANGED_SINCE)
+    rows, since = ledger.rows, _of_source(ledger, CHANGED_SINCE)
     # From which generation on the source knows what changed, in places apart; below 0 all rows are compared.
     is_known = before and before.collections == now.collections and 0 <= since <= before.generation <= now.generation
     start = before.generation if before and is_known else -1
@@ -131,22 +120,13 @@ def _copy(ledger: Ledger, now: _State) -> list[str]:
         source = f"source.{table} AS one WHERE {some} AND {inside.format('one')} AND NOT EXISTS ({new})"
         rows.execute(f"INSERT INTO {table} ({listed}) SELECT {listed} FROM {source}", values)
     if gone := sorted(there.difference(one for (one,) in rows.execute("SELECT id FROM main.documents"))):
-        _drop(ledger, gone, now, before)
+        for table in ("answers", "rejected_answers"):
+            rows.execute(f"DELETE FROM {table} WHERE {_DERIVED}", (json.dumps(gone),))
+        for table in ("refresh_candidates", "predictions", "jobs"):
+            rows.execute(f"DELETE FROM {table}")
+        ledger.set(EPOCH, str((ledger.count(EPOCH) | 1) + 1))  # what other processes derive from them now is not kept
     _note(ledger, now, before, start)
     return gone
-
-
-def _drop(ledger: Ledger, gone: list[str], now: _State, before: _State | None) -> None:
-    """Drop what was derived from documents that are gone, and what other processes derive from them now."""
-    for table in ("rejected_answers", "answers"):
-        ledger.rows.execute(f"DELETE FROM {table} WHERE key {_OF_GONE}", (json.dumps(gone),))
-    if before and now.collections == before.collections is None and now.at - before.at < REMOVED_S:
-        ledger.rows.execute("INSERT OR REPLACE INTO removed_chunks SELECT * FROM source.removed_chunks")
-        drop_derived(ledger, now.at)
-        return
-    for sql in _UNSURE:
-        ledger.rows.execute(sql)
-    ledger.set(EPOCH, str((ledger.count(EPOCH) | 1) + 1))
 
 
 def _note(ledger: Ledger, now: _State, before: _State | None, start: int) -> None:
@@ -160,7 +140,7 @@ def _note(ledger: Ledger, now: _State, before: _State | None, start: int) -> Non
     ledger.rows.execute(sql)
     ledger.set("chunks", str(chunks))
     ledger.set("embedded", str(max(0, chunks - missing)))
-    if before is None or replace(now, rest=before.rest, at=before.at) != before:
+    if before is None or replace(now, rest=before.rest) != before:
         ledger.set("generation", str(max(ledger.generation + 1, now.generation)))
     ledger.set(TAKEN, encode(now).decode())
 
