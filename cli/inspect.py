@@ -173,6 +173,7 @@ def show(
 def print_document(row: dict[str, Any], marked: tuple[int, int] | None = None) -> None:
     """Print one document, its lines or turns numbered by the lines of the file; an angle bracket marks some."""
     about = {
+        "File": row["path"],
         "Message-ID": row["message_id"],
         "From": row["sender"],
         "To": ", ".join(row["recipients"]),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from engine.session import session
 from store.database import open_ledger
 from store.peers import PeerBook, key_line
 from tests.cli.conftest import Pkb
@@ -224,6 +225,14 @@ def test_what_peer_prints_is_as_documented(pkb: Pkb, tmp_path: Path) -> None:
     compare("pkb peer add", [pkb("peer", "add", "desktop", line, "--json").row])
     compare("pkb peer list", [pkb("peer", "list", "--json").row])
     compare("pkb peer rm", [pkb("peer", "rm", "desktop", "--json").row])
+
+
+def test_what_user_prints_is_as_documented(pkb: Pkb) -> None:
+    with session() as opened:
+        seen = next(iter(opened.catalogue.by_collection()))
+    compare("pkb user add", [pkb("user", "add", "ann", "--in", seen, "--json").row])
+    compare("pkb user list", [pkb("user", "list", "--json").row])
+    compare("pkb user rm", [pkb("user", "rm", "ann", "--json").row])
 
 
 def test_every_command_with_json_has_its_section() -> None:
