@@ -390,7 +390,7 @@ def serve(
     renew: bool,
     record: bool = False,
 ) -> None:
-    """Serve a home until a signal; `ready` is called once requests are accepted. PkbError if the port is taken.
+    """Serve a home until a signal; `ready` is called once clients can connect. PkbError if the port is taken.
 
     An address other than loopback has TLS by a certificate of its own, unless it is turned off. `names` are those of
     this machine that requests may be for, beside the address itself. With `record` the questions of all clients are
@@ -416,20 +416,8 @@ def serve(
             ws="none", server_header=False, timeout_keep_alive=_IDLE_S, timeout_graceful_shutdown=_GRACE_S,
             ssl_certfile=certificate,
         )  # fmt: skip
-        _Server(config, partial(ready, endpoint)).run([listener])
-
-
-class _Server(uvicorn.Server):
-    """Says when it is ready: requests are accepted, and a signal ends it."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin."""
-        await super().startup(sockets)
-        self._ready()
+        ready(endpoint)  # connections wait at the listener until they are accepted
+        uvicorn.Server(config).run([listener])
 
 
 def _address(host: str) -> IPv4Address | IPv6Address:
