@@ -2,7 +2,7 @@
 
 A reader's home has its own answers, history, mapped index and KV cache, and reads the search tables of the other one.
 It may be limited to some collections: then no row of another one enters its ledger, nor what is made from that.
-So it is with the homes of others who see a part of an archive. Of their tokens keyed digests are kept.
+So it is with the homes of others who see a part of an archive. Of their tokens digests are kept.
 """
 
 import json
@@ -154,11 +154,6 @@ class User(Struct, frozen=True):
     digest: str = ""
 
 
-class _Book(Struct, frozen=True):
-    key: str
-    users: tuple[User, ...] = ()
-
-
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
 
@@ -168,9 +163,14 @@ class UserBook:
     def __init__(self, home: Home) -> None:
         self._home, self._path = home, home.book
 
-    def users(self) -> tuple[User, ...]:
+    def users(self) -> list[User]:
         """Return all users, by name; PkbError where the file is damaged."""
-        return self._read().users
+        try:
+            return decode(self._path.read_bytes(), type=list[User])
+        except FileNotFoundError:
+            return []
+        except ValueError:
+            raise PkbError(f"{self._path} is damaged", f"rm {self._path}, then pkb user add NAME") from None
 
     def find(self, name: str) -> User:
         """Return a user; UsageError if there is none of that name."""
@@ -180,20 +180,17 @@ class UserBook:
 
     def of_token(self, token: str) -> User | None:
         """Return whose token it is, if anybody's."""
-        book = self._read()
-        given = _digest(book.key, token)
-        return next((one for one in book.users if secrets.compare_digest(one.digest, given)), None)
+        given = _digest(token)
+        return next((one for one in self.users() if secrets.compare_digest(one.digest, given)), None)
 
     def put(self, user: User, *, renew: bool = False) -> str | None:
         """Add or change a user and their home, and return their token if it is made, or made anew; UsageError."""
         if not _NAME.fullmatch(user.name):
             raise UsageError(f"{user.name} is no name like ann-2", "pkb user add ann --in Choir")
-        book, token = self._read(), secrets.token_urlsafe(32)
-        others = [one for one in book.users if one.name != user.name]
-        is_kept = len(others) < len(book.users) and not renew
-        digest = self.find(user.name).digest if is_kept else _digest(book.key, token)
-        users = sorted([*others, replace(user, digest=digest)], key=lambda one: one.name)
-        self._write(replace(book, users=tuple(users)))
+        users, token = {one.name: one for one in self.users()}, secrets.token_urlsafe(32)
+        is_kept = user.name in users and not renew
+        users[user.name] = replace(user, digest=users[user.name].digest if is_kept else _digest(token))
+        self._write([users[name] for name in sorted(users)])
         home = self._home.of_user(user.name)
         home.create()
         with closing(open_ledger(home.ledger, create=True)) as ledger:
@@ -202,31 +199,24 @@ class UserBook:
 
     def remove(self, name: str) -> Home:
         """Remove a user, and return what is left of them: their home; UsageError if there is none."""
-        book, home = self._read(), self._home.of_user(name)
+        home = self._home.of_user(name)
         if not (_NAME.fullmatch(name) and home.data.is_dir()):
             self.find(name)
-        self._write(replace(book, users=tuple(one for one in book.users if one.name != name)))
+        self._write([one for one in self.users() if one.name != name])
         return home
 
     def homes(self) -> list[Home]:
         """Return the homes of all users."""
         return [self._home.of_user(one.name) for one in self.users()]
 
-    def _read(self) -> _Book:
-        try:
-            return decode(self._path.read_bytes(), type=_Book)
-        except FileNotFoundError:
-            return _Book(secrets.token_hex(32))
-        except ValueError:
-            raise PkbError(f"{self._path} is damaged", f"rm {self._path}, then pkb user add NAME") from None
-
-    def _write(self, book: _Book) -> None:
+    def _write(self, users: list[User]) -> None:
         with replacing(self._path, lasting=True) as file:
-            file.write(encode(book))
+            file.write(encode(users))
 
 
-def _digest(key: str, token: str) -> str:
-    return blake2b(token.encode(), key=bytes.fromhex(key), digest_size=32, person=b"pkb user").hexdigest()
+def _digest(token: str) -> str:
+    """Return what is kept of a token, which is random and too long to be guessed from it."""
+    return blake2b(token.encode(), digest_size=32, person=b"pkb user").hexdigest()
 
 
 def user_of(home: Home) -> User:
