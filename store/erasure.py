@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import sqlite3
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, suppress
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 _PENDING = "forget.pending"  # a small value of the ledger
 _AT_ONCE, _SELECTED = 500, 5000  # documents in one commit, and in one condition
-_PATIENCE_S, _POLL_MS = 10.0, 100  # for which readers of the ledger are waited for
+_PATIENCE_S = 10.0  # for which readers of the ledger are waited for
 _EXAMINED = 200  # ids that files are searched for
 _BLOCK = 1 << 24
 _ADDRESS = re.compile(rb"(?:\\n)?([\w.+-]{1,64}@[\w.-]{1,255})")  # in JSON, maybe behind the end of a line
@@ -357,23 +356,17 @@ def _with_earlier_versions(ledger: Ledger, documents: Collection[str]) -> set[st
 
 def _shrink(ledger: Ledger) -> list[str]:
     """Rewrite the ledger without free pages, and empty its write-ahead log; says so where a reader prevents it."""
-    until = time.monotonic() + _PATIENCE_S
-    ledger.rows.execute(f"PRAGMA busy_timeout = {_POLL_MS}")
+    ledger.rows.execute(f"PRAGMA busy_timeout = {round(_PATIENCE_S * 1000)}")
     try:
-        while True:
-            busy = 1
-            try:
-                ledger.rows.execute("VACUUM")
-                busy, *_ = ledger.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                    raise
-            if not busy:
-                return []
-            if time.monotonic() > until:
-                return ["the ledger's log, which another process reads"]
+        ledger.rows.execute("VACUUM")
+        busy, *_ = ledger.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise
+        busy = 1
     finally:
         ledger.rows.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    return ["the ledger's log, which another process reads"] if busy else []
 
 
 def _files(home: Home) -> Iterator[Path]:
