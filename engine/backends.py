@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from engine.models.types import Embedder
     from engine.settings import KvSettings, Settings
     from engine.text.question import Question
-    from engine.types import AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Trace
+    from engine.types import Answer, AskOptions, Backend, Evidence, OnText, Trace
     from store.catalog import Catalog
     from store.database import Ledger
     from store.home import Home
@@ -176,7 +176,7 @@ class Extractive(Retriever):
 
     def generate(
         self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
-    ) -> "GeneratedAnswer":
+    ) -> "Answer":
         """Quote the answer from the evidence."""
         if evidence.fact:
             from engine.ask.extract import answer_fact
@@ -245,7 +245,7 @@ class Generative(Retriever, ABC):
 
     def generate(
         self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
-    ) -> "GeneratedAnswer":
+    ) -> "Answer":
         """Have the model write the answer; `on_text` is given it while it is written."""
         if evidence.fact:
             from engine.ask.extract import answer_fact
@@ -265,7 +265,7 @@ class Generative(Retriever, ABC):
             written = synthesize(self.load, *about, self._options())
         else:
             written = generate(self.load, *about, self._options(), on_text)
-        return replace(written, reply=replace(written.reply, adapter=adapter.name)) if adapter else written
+        return replace(written, adapter=adapter.name) if adapter else written
 
     def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
         """Compute and keep the KV tensors of the prompt without answering."""
@@ -515,10 +515,10 @@ class ServedModel(Generative):
 
     def generate(
         self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
-    ) -> "GeneratedAnswer":
+    ) -> "Answer":
         """Have the server write the answer; its own figures take the place of estimates."""
         written = super().generate(question, evidence, trace, on_text)
-        if not written.reply.tokens:
+        if not written.tokens:
             return written  # nothing was retrieved, and so nothing sent
         notices, last, window = trace.notices, self._served.last, self._served.window
         is_one = sum(step.name == "decode" for step in trace.steps) == 1  # else `last` tells of the last part alone
@@ -529,15 +529,15 @@ class ServedModel(Generative):
                 notices.append(f"the prompt took {last.prompt} of {window} tokens: the server may have left out some")
         notices += [self.warning] if self.warning else []
         cut = f"the answer was cut at {self._most} tokens"
-        is_cut = last.is_cut and written.reply.writer == "model"
+        is_cut = last.is_cut and written.writer == "model"
         notices += [cut] if is_cut and not any(told.startswith(cut) for told in notices) else []
         if not is_one:
             return written
-        tokens = dict(written.reply.tokens)  # estimates, which stay where the server does not count
+        tokens = dict(written.tokens)  # estimates, which stay where the server does not count
         count = last.prompt or tokens["prompt"]
         reused, generated = min(last.reused, count), last.generated or tokens["generated"]
         tokens |= {"prompt": count, "reused": reused, "computed": count - reused, "generated": generated}
-        return replace(written, reply=replace(written.reply, tokens=tokens))
+        return replace(written, tokens=tokens)
 
     def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
         """Do nothing: no KV cache of the model is kept here."""

@@ -195,7 +195,8 @@ class Trace(Struct):
     """The steps of one question so far, its notices, and the seconds that caches saved.
 
     `total` runs from its making. Where nobody `asked` but it is readied in case, nothing it uses counts as used, and
-    nothing that is kept goes for it. While it is typed, its sources are read as long as it `goes_on`.
+    nothing that is kept goes for it. While it is typed, its sources are read as long as it `goes_on`. `keep` does the
+    writer's work that can wait until the answer is shown.
     """
 
     steps: list[Step] = []
@@ -203,6 +204,7 @@ class Trace(Struct):
     saved_s: float = 0.0
     asked: bool = True
     goes_on: Callable[[], bool] | None = None
+    keep: Callable[[], object] = lambda: None
     started: float = field(default_factory=time.perf_counter)
 
     @contextmanager
@@ -522,13 +524,6 @@ class AskOptions(Struct, frozen=True, forbid_unknown_fields=True):
     record: bool = True
 
 
-class GeneratedAnswer(Struct, frozen=True):
-    """A reply as its writer gives it; `keep` does the writer's work that can wait until the answer is shown."""
-
-    reply: Answer
-    keep: Callable[[], object] = lambda: None
-
-
 class AskResult(Struct, frozen=True):
     """A reply, how it came about, and the share of the knowledge bank that vectors cover (None if none was read).
 
@@ -560,9 +555,7 @@ class Backend(Protocol):
     def reread(self, read: Sequence[str], scores: Sequence[float]) -> Evidence:
         """Return evidence once more by its fingerprint and the scores of its passages; empty if it is not all there."""
 
-    def generate(
-        self, question: "Question", evidence: Evidence, trace: Trace, on_text: OnText | None
-    ) -> GeneratedAnswer:
+    def generate(self, question: "Question", evidence: Evidence, trace: Trace, on_text: OnText | None) -> Answer:
         """Generate an answer; `on_text` is called with each new piece of its text."""
 
     def prefill(self, question: "Question", evidence: Evidence, trace: Trace) -> None:

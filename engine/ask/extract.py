@@ -42,7 +42,7 @@ from engine.text.relative_dates import (
 from engine.text.spans import Found, Kind, find, time_of, whole
 from engine.text.time_sensitive import Aspect, whole_document_question
 from engine.text.words import words
-from engine.types import Answer, Evidence, GeneratedAnswer, Grade, Passage, Trace, resting
+from engine.types import Answer, Evidence, Grade, Passage, Trace, resting
 from store.catalog import Catalog
 from store.search import Reader
 from store.types import Hit, Scope, replace
@@ -377,7 +377,7 @@ def _quotes(found: Sequence[Candidate], count: int) -> tuple[str, ...]:
 
 def write(
     question: Question, evidence: Evidence, trace: Trace, least: float, reader: "SpanReader | None" = None
-) -> GeneratedAnswer:
+) -> Answer:
     """Answer from the evidence, or say that nothing supports an answer by at least so much."""
     with trace.step("write") as step:
         settings = QuoteSettings(least=least, reader=reader)
@@ -396,8 +396,7 @@ def write(
     found = {name: getattr(quoted, name) for name in ("highlight", "synthesis", "grade", "before")}
     found |= {"context": _beside(evidence.passages[lead], sources[0].quote) if quoted.span and sources else None}
     ms |= {"first_token": ms["total"]}
-    reply = Answer(question.text, quoted.answer, "full", "quote", None, sources, ms, lead=lead, **found)
-    return GeneratedAnswer(reply)
+    return Answer(question.text, quoted.answer, "full", "quote", None, sources, ms, lead=lead, **found)
 
 
 def _beside(read: Passage, quote: str) -> str:
@@ -440,9 +439,9 @@ def _fact(aspect: Aspect, hit: Hit, text: Callable[[], str]) -> str:
     return roster(text(), hit.recipients) if hit.is_meeting else listing(hit.recipients)
 
 
-def answer_fact(question: Question, evidence: Evidence, trace: Trace, model: str | None) -> GeneratedAnswer:
+def answer_fact(question: Question, evidence: Evidence, trace: Trace, model: str | None) -> Answer:
     """Return the header's answer; `model` names the language model in use, if any."""
     ms, fact, sources = trace.ms(), evidence.fact, evidence.sources(evidence.quotes or [""] * len(evidence.passages))
     end = len(fact.removesuffix(SPOKE)) if evidence.told is None else evidence.told
     ms, span = ms | {"first_token": ms["total"]}, (0, end) if end else None
-    return GeneratedAnswer(Answer(question.text, fact, "full", "quote", model, sources, ms, span))
+    return Answer(question.text, fact, "full", "quote", model, sources, ms, span)

@@ -42,7 +42,7 @@ from store.types import Scope, replace
 
 if TYPE_CHECKING:
     from engine.ask.semantic import SemanticRules
-    from engine.types import Evidence, GeneratedAnswer
+    from engine.types import Evidence
     from store.search import Near
 
 
@@ -150,7 +150,7 @@ class Asker:
         asked = gather_context(self._backend, ask)
         ask = replace(ask, options=replace(ask.options, write_bank=False))
         written = self._backend.generate(asked.question, asked.evidence, ask.trace, say)
-        return self._made(ask, asked, None, written) if written.reply.answered or not completed else None
+        return self._made(ask, asked, None, written) if written.answered or not completed else None
 
     def _serve(
         self,
@@ -179,15 +179,15 @@ class Asker:
         return self._answered(ask, reply, near.key, near.answer.made_ms - reply.ms["total"], None)
 
     def _made(
-        self, ask: PendingQuestion, asked: QueryContext, before: CachedAnswer | None, written: "GeneratedAnswer"
+        self, ask: PendingQuestion, asked: QueryContext, before: CachedAnswer | None, written: Answer
     ) -> AskResult:
-        reply = agreed(replace(written.reply, question=ask.text))
+        reply = agreed(replace(written, question=ask.text))
         if ask.options.write_bank:
             store_answer(self._bank, self._settings, ask, asked, reply)
         if before:
             reply = replace(reply, correction=change_of(before, reply, asked.evidence))
         answered = self._answered(ask, reply, None, ask.trace.saved_s * 1000, asked.evidence)
-        return replace(answered, keep=written.keep) if ask.options.record or ask.options.write_bank else answered
+        return replace(answered, keep=ask.trace.keep) if ask.options.record or ask.options.write_bank else answered
 
     def _answered(
         self, ask: PendingQuestion, reply: Answer, like: bytes | None, saved_ms: float, evidence: "Evidence | None"

@@ -345,7 +345,7 @@ class Judge:
             asked = self.question.text
             return Answer(asked, said.answer, "full", "model", None, sources, {}, lead=one.read, grade="answer")
         evidence = replace(self.evidence, scored=self.found)
-        return write(self.question, evidence, Trace(asked=False), self.least, self.reader).reply
+        return write(self.question, evidence, Trace(asked=False), self.least, self.reader)
 
     def likeliest(self, most: int) -> tuple[int, ...]:
         """Return the indices of the sources with the sentences that are likeliest to answer, in order of rank."""
@@ -384,7 +384,7 @@ def judge_of(question: Question, evidence: Evidence, least: float, reader: "Span
 
 def part_of_quote(question: Question, evidence: Evidence, least: float, said: ParsedAnswer) -> Answer:
     """Return the quoted answer, or the part of it that a model wrote: for models too small to be trusted."""
-    quoted = write(question, evidence, Trace(asked=False), least).reply
+    quoted = write(question, evidence, Trace(asked=False), least)
     own = content_words(said.answer or "")
     is_part = bool(own) and own <= content_words(quoted.text or "")
     return replace(quoted, text=said.answer, writer="model", highlight=None) if is_part else quoted

@@ -121,8 +121,8 @@ class Reasker:
         asked = gather_context(backend, ask)
         if decode:
             written = backend.generate(asked.question, asked.evidence, ask.trace, None)
-            reply = agreed(replace(written.reply, question=question))
-            written.keep()
+            reply = agreed(replace(written, question=question))
+            ask.trace.keep()
         else:
             backend.prefill(asked.question, asked.evidence, ask.trace)
         kept = store_answer(AnswerBank(self.ledger), self.settings, ask, asked, reply, origin, source)

@@ -27,7 +27,7 @@ from engine.text.question import Question
 from engine.text.terminal import count
 from engine.text.time_sensitive import phrases, plain_words
 from engine.text.words import FUNCTION_WORDS, content_words, sentences, terms, words
-from engine.types import Answer, Evidence, GeneratedAnswer, OnText, OpenLoop, Passage, Tier, Trace, resting
+from engine.types import Answer, Evidence, OnText, OpenLoop, Passage, Tier, Trace, resting
 from prompts import prompt, word_patterns
 from store.kv_files import beginnings
 from store.kv_index import path_keys
@@ -194,7 +194,7 @@ def generate(
     trace: Trace,
     options: GenerateOptions,
     say: OnText | None = None,
-) -> GeneratedAnswer:
+) -> Answer:
     """Answer from the evidence; `say` is given the answer's text as it grows.
 
     Where nothing was retrieved the model is not asked, and not even loaded.
@@ -202,7 +202,7 @@ def generate(
     if not evidence.passages:
         ms = trace.ms()
         ms |= {"first_token": ms["total"]}
-        return GeneratedAnswer(Answer(question.text, None, "full", "model", options.name, (), ms))
+        return Answer(question.text, None, "full", "model", options.name, (), ms)
     with trace.step("model") as step:
         reading = load()
         step.note = options.about
@@ -214,6 +214,7 @@ def generate(
             wanted = len(segments.chunks) + segments.left_out
             trace.notices.append(f"{segments.left_out} of {wanted} chunks did not fit the model's context")
     found = read(reading, segments.ids[:-1], trace)
+    trace.keep = found.keep
     run = _Generation(reading, question, evidence, trace, segments, Output(options.max_tokens))
     run.write(found, options, None if judge else say)
     reply = run.judged(judge) if judge else run.cited()
@@ -221,7 +222,7 @@ def generate(
     reply = _measured(reply, reading, options, trace, counts, run.first_ms, run.guessed)
     if judge:
         _show(reply.text or "", "", say)
-    return GeneratedAnswer(reply, found.keep)
+    return reply
 
 
 class _Generation(Struct):
@@ -380,7 +381,7 @@ def _write(
 
 def synthesize(
     load: Callable[[], PromptReader], question: Question, evidence: Evidence, trace: Trace, options: GenerateOptions
-) -> GeneratedAnswer:
+) -> Answer:
     """Answer from all of the evidence, line by line, each with the number of a source that supports it.
 
     A line is left out where no source holds its numbers and most of its words.
@@ -405,7 +406,7 @@ def synthesize(
     asked = frozenset(words(question.text)) - FUNCTION_WORDS
     quotes = [_sentence(one, telling[at], asked) if at in said else "" for at, one in enumerate(evidence.passages)]
     told = Answer(question.text, text or None, "full", "model", None, evidence.sources(quotes, lead), {}, lead=lead)
-    return GeneratedAnswer(_measured(told, run.reading, options, trace, run.spent))  # checked before it is shown
+    return _measured(told, run.reading, options, trace, run.spent)  # checked before it is shown
 
 
 def _bearing(line: str, question: str, texts: Sequence[str]) -> int | None:

@@ -25,7 +25,7 @@ from engine.models.types import Drafter
 from engine.session import Session
 from engine.text.question import Question
 from engine.text.words import words
-from engine.types import Evidence, GeneratedAnswer, OnText, Trace
+from engine.types import Answer, Evidence, OnText, Trace
 from store.types import replace
 from tests.bench.metered import Metered, parts_of
 from tests.engine.ask.backend import Wrapped
@@ -123,7 +123,7 @@ class ForcedBackend(Wrapped):
         super().__init__(session.backend)
         self._session, self._script, self._golds = session, script, golds
 
-    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:
+    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> Answer:
         begun, script = perf_counter(), self._script
         shown = prompt.in_document_order(candidates(evidence))
         gold = self._gold(question, evidence)
@@ -134,7 +134,7 @@ class ForcedBackend(Wrapped):
             made = super().generate(question, evidence, trace, on_text)
         finally:
             script.text = None
-        return replace(made, reply=replace(made.reply, text=" ".join(gold.split()) or None)) if shown else made
+        return replace(made, text=" ".join(gold.split()) or None) if shown else made
 
     def _gold(self, question: Question, evidence: Evidence) -> str:
         return gold_of(question, evidence, self._golds, self._session.settings.ask.decline_below)

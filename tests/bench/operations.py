@@ -131,7 +131,7 @@ def of_home(home: Home, texts: Sequence[str]) -> Iterator[Timed]:
     asked = [understand(text, NOW) for text in texts]
     vectors = session.embedder.embed(texts)
     found = [session.backend.retrieve(*pair, OPTIONS, Trace()) for pair in zip(asked, vectors, strict=True)]
-    said = [write(*pair, Trace(), least).reply.text for pair in zip(asked, found, strict=True)]
+    said = [write(*pair, Trace(), least).text for pair in zip(asked, found, strict=True)]
 
     def embed(number: int) -> Work:
         return partial(session.embedder.embed_question, texts[number % len(texts)])

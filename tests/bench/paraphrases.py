@@ -147,7 +147,7 @@ def entry(user: IndexedUser, row: dict[str, Any], text: str, vector: Vectors, em
     evidence = retrieved(user.bank, question, vector)
     own = key(text, Scope(), "quote", moment(text, NOW, dated=False))
     pending = PendingQuestion(text, AskOptions(), own, 0, NOW, Trace(), Wording(text))
-    reply = write(question, evidence, Trace(), LEAST, READER).reply
+    reply = write(question, evidence, Trace(), LEAST, READER)
     read = fingerprint(evidence, "quote")
     return Entry(row, pending, QueryContext(question, vector, embedder, evidence, read), reply)
 

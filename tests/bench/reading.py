@@ -147,7 +147,7 @@ def is_right(source: Passage, one: Asked) -> bool:
 
 def by_quotes(question: Question, evidence: Evidence) -> Answer:
     """Answer by quotes, as pkb does without a model."""
-    return write(question, evidence, Trace(), Settings().ask.decline_below).reply
+    return write(question, evidence, Trace(), Settings().ask.decline_below)
 
 
 def best_last(shown: Sequence[PromptChunk]) -> list[PromptChunk]:
@@ -186,10 +186,11 @@ def by_model(folder: Path, mode: str, held: ExitStack, *, plain: bool, cache: Pa
     options = GenerateOptions(folder.name, NOW, settings.model.max_tokens, drafts)
 
     def answer(question: Question, evidence: Evidence) -> Answer:
+        trace = Trace()
         with ordered(best_last if mode == "best-last" else in_document_order):
-            made = generate(lambda: reader, question, evidence, Trace(), options)
-        made.keep()
-        return made.reply
+            made = generate(lambda: reader, question, evidence, trace, options)
+        trace.keep()
+        return made
 
     return answer
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from engine.text.question import Question
-from engine.types import AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Trace
+from engine.types import Answer, AskOptions, Backend, Evidence, OnText, Trace
 from store.search import QuestionVectors
 from store.types import Scope, Vectors
 
@@ -30,7 +30,7 @@ class Wrapped:
     def reread(self, read: Sequence[str], scores: Sequence[float]) -> Evidence:
         return self.backend.reread(read, scores)
 
-    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:
+    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> Answer:
         return self.backend.generate(question, evidence, trace, on_text)
 
     def prefill(self, question: Question, evidence: Evidence, trace: Trace) -> None:
@@ -60,7 +60,7 @@ class Unable:
     def reread(self, read: Sequence[str], scores: Sequence[float]) -> Evidence:
         raise AssertionError("no question reaches this backend")
 
-    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:
+    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> Answer:
         raise AssertionError("no question reaches this backend")
 
     def prefill(self, question: Question, evidence: Evidence, trace: Trace) -> None:

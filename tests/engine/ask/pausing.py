@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from engine.session import Session
 from engine.text.question import Question
-from engine.types import AskOptions, AskResult, Evidence, GeneratedAnswer, OnText, Trace
+from engine.types import Answer, AskOptions, AskResult, Evidence, OnText, Trace
 from store.database import Ledger
 from store.search import QuestionVectors, Reader
 from store.tables import Tables
@@ -83,7 +83,7 @@ class PausingBackend(Wrapped):
     def retrieve(self, question: Question, vector: Vectors | None, options: AskOptions, trace: Trace) -> Evidence:
         return _then(super().retrieve(question, vector, options, trace))
 
-    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:
+    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> Answer:
         return _then(super().generate(question, evidence, trace, on_text))
 
     def question_vectors(self) -> QuestionVectors | None:

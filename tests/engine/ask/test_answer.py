@@ -10,7 +10,7 @@ import pytest
 from engine.ask.pipeline import Asker
 from engine.settings import BankSettings, Settings
 from engine.text.question import Question
-from engine.types import Answer, AskOptions, AskResult, Correction, Evidence, GeneratedAnswer, OnText, Trace
+from engine.types import Answer, AskOptions, AskResult, Correction, Evidence, OnText, Trace
 from store.answers import AnswerBank, Notice, Notices, RejectedAnswers
 from store.database import Ledger, open_ledger
 from store.errors import UsageError
@@ -50,12 +50,12 @@ class Recorded(Unable):
         self.called.append("retrieve")
         return Evidence((), self.chunks, 0.5)
 
-    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:
+    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> Answer:
         self.called.append("generate")
         self.meanwhile()
         ms = trace.ms() | {"total": 20.0}
-        reply = Answer(question.text, self.answer, "full", "quote", None, (), ms)
-        return GeneratedAnswer(reply, lambda: self.called.append("keep"))
+        trace.keep = lambda: self.called.append("keep")
+        return Answer(question.text, self.answer, "full", "quote", None, (), ms)
 
 
 @pytest.fixture

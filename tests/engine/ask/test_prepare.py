@@ -8,11 +8,10 @@ from engine.ask.keys import answer_of
 from engine.idle.refresh import Prepared, Reasker
 from engine.session import Session
 from engine.text.question import Question
-from engine.types import AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Trace
+from engine.types import Answer, AskOptions, Backend, Evidence, OnText, Trace
 from store.answers import AnswerBank, Origin, Verifications
 from store.errors import UsageError
 from store.history import History
-from store.types import replace
 from tests.engine.ask.backend import Wrapped
 from tests.engine.ask.small_home import NOW, SmallHome, apart, ask, ingest
 
@@ -113,9 +112,10 @@ class Recorded(Wrapped):
         super().__init__(backend)
         self.done = list[str]()
 
-    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:
+    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> Answer:
         made = super().generate(question, evidence, trace, on_text)
-        return replace(made, keep=lambda: self.done.append("kept"))
+        trace.keep = lambda: self.done.append("kept")
+        return made
 
     def prefill(self, question: Question, evidence: Evidence, trace: Trace) -> None:
         self.done.append("prefilled")

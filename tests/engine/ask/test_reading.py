@@ -145,7 +145,5 @@ def test_without_the_reader_words_tell_whether_the_last_source_answers() -> None
 def test_the_sentences_beside_a_quote_are_told_as_its_context() -> None:
     text = "We meet early. The ferry leaves at 8:15. Bring a coat. Ann has the tickets.\n\nBest wishes"
     read = replace(changed(MAIL, text=text), sources=(Source("/a", None, "a", None, (1, 1), 1.0, ""),))
-    told = write(
-        understand("What time does the ferry leave?", NOW), Evidence((read,), ("a0",), 0.0), Trace(), 0.0
-    ).reply
+    told = write(understand("What time does the ferry leave?", NOW), Evidence((read,), ("a0",), 0.0), Trace(), 0.0)
     assert (told.text, told.context) == ("8:15", "We meet early. The ferry leaves at 8:15. Bring a coat.")

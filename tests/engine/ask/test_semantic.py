@@ -102,7 +102,7 @@ def test_evidence_is_the_same_when_it_is_read_again(folder: Shelf, k: int) -> No
     session, options = folder.session, AskOptions(k=k)
     for text in (TANDEM, CANOE, "Who is red?", "What about the museum?"):
         asked = gather_context(session.backend, begin(session.backend, session.ledger, text, options, NOW))
-        made = session.backend.generate(asked.question, asked.evidence, Trace(), None).reply
+        made = session.backend.generate(asked.question, asked.evidence, Trace(), None)
         again = session.backend.reread(asked.read, made.scores)
         assert fingerprint(again, session.backend.fingerprint) == asked.read
         assert [read.text for read in again.passages] == [read.text for read in asked.evidence.passages]

@@ -14,7 +14,7 @@ from engine.idle.refresh import Reasker
 from engine.idle.scheduler import JobRunner
 from engine.settings import Settings
 from engine.text.question import Question
-from engine.types import Answer, AskOptions, Evidence, GeneratedAnswer, Passage, Source, Trace
+from engine.types import Answer, AskOptions, Evidence, Passage, Source, Trace
 from store.answers import AnswerBank, CachedAnswer
 from store.database import Ledger, open_ledger
 from store.jobs import Job, JobResult, Outcome
@@ -79,11 +79,11 @@ class _SmallBackend(Unable):
         names = [name for name, text in self._home.texts.items() if words & set(text.lower().split())][::-1]
         return Evidence(tuple(self._passage(name) for name in names), tuple(names), 0.0)
 
-    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: object) -> GeneratedAnswer:
+    def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: object) -> Answer:
         self._home.written.append(question.text)
         answer = evidence.passages[0].text if evidence.passages else None
         sources = evidence.sources([""] * len(evidence.passages))
-        return GeneratedAnswer(Answer(question.text, answer, "full", "quote", None, sources, trace.ms()))
+        return Answer(question.text, answer, "full", "quote", None, sources, trace.ms())
 
     def prefill(self, question: Question, evidence: Evidence, trace: Trace) -> None:
         self._home.read.append(question.text)

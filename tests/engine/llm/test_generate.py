@@ -42,7 +42,7 @@ def ask(model: ScriptedModel, evidence: Evidence = EVIDENCE, most: int = 50) -> 
     trace = Trace()
     options = GenerateOptions("scripted", NOW, most)
     written = generate(lambda: PromptReader(model), QUESTION, evidence, trace, options, told.append)
-    return written.reply, told, trace
+    return written, told, trace
 
 
 def test_chunks_are_read_in_document_order_and_the_date_stands_in_the_last_segment() -> None:
@@ -115,7 +115,7 @@ def judged(said: list[str], *, borne: bool) -> tuple[Answer, list[str], Trace]:
     told, trace = list[str](), Trace()
     options = GenerateOptions("scripted", NOW, 50, gate=lambda *_: judge)
     written = generate(lambda: PromptReader(ScriptedModel(said)), QUESTION, EVIDENCE, trace, options, told.append)
-    return written.reply, told, trace
+    return written, told, trace
 
 
 @pytest.mark.parametrize(
@@ -182,9 +182,9 @@ def test_where_an_answer_is_cut_changes_nothing_that_is_stored_of_its_prompt(tmp
             partial(PromptReader, nano, KvBinding(box.store, ROOT, nano, MeasuredCosts(box.ledger, "root"))),
         )
         answer = generate(reading, QUESTION, EVIDENCE, trace, GenerateOptions("nano", NOW, most))
-        answer.keep()
+        trace.keep()
         stored.append([path.read_bytes() for path in box.files()])
-        answers.append(answer.reply)
+        answers.append(answer)
         box.close()
         assert "repeat itself" in trace.notices[0] or most == 1
     assert stored[0] == stored[1] == stored[2]
@@ -241,5 +241,5 @@ def test_an_answer_that_is_cut_says_so() -> None:
 def test_without_evidence_the_model_is_not_even_loaded() -> None:
     nothing = Evidence((), (), 1.0)
     options = GenerateOptions("scripted", NOW, 50)
-    reply = generate(partial(pytest.fail, "loaded"), QUESTION, nothing, Trace(), options).reply
+    reply = generate(partial(pytest.fail, "loaded"), QUESTION, nothing, Trace(), options)
     assert (reply.text, reply.sources, reply.tokens) == (None, (), None)
