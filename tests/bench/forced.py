@@ -45,7 +45,7 @@ VOCABULARY = 16_384  # tokens at most, so that a word takes as many as with a re
 class Script:
     """The text to write next, None for the model's own; its ids, and the length of the cache before them.
 
-    Quotes are not drafted, since drafts are quotes.
+    Quotes are not drafted: all of them is in the prompt, from which drafts are guessed.
     """
 
     text: str | None = None
