@@ -18,6 +18,7 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from store.database import Ledger, intact, path_key
 from store.errors import DamagedLedger
@@ -358,16 +359,15 @@ class Catalog:
 
     def put_state(self, key: bytes, state: FileState) -> None:
         """Record the state of a file."""
-        row = (key, state.size, state.mtime_ns, state.inode, state.ctime_ns, state.digest)
-        self._rows.execute(f"INSERT OR REPLACE INTO files (path, {_STATE}) VALUES (?, ?, ?, ?, ?, ?)", row)
+        sql = f"INSERT OR REPLACE INTO files (path, {_STATE}) VALUES (?, ?, ?, ?, ?, ?)"
+        self._rows.execute(sql, (key, *astuple(state)))
 
     def _one(self, sql: str, *values: bytes | str) -> int:
         return int(self._rows.execute(sql, values).fetchone()[0])
 
 
 def _row(place: Place) -> _Row:
-    key = path_key(place.path)
-    return (key, place.item, place.document, place.message_id, place.lines_before, place.collection)
+    return (path_key(place.path), *astuple(place)[1:])
 
 
 def _inside(inner: SourceRoot, outer: SourceRoot) -> bool:
@@ -493,21 +493,19 @@ def guess_me(ledger: Ledger, folders: Iterable[str]) -> list[Guess]:
     sql = f"""SELECT value ->> 1, count(DISTINCT document) FROM places
               JOIN provenance USING (document), json_each(people)
               WHERE ({inside}) AND value ->> 2 AND value ->> 0 LIKE '@%' GROUP BY 1"""
-    sent = dict(ledger.rows.execute(sql).fetchall())
+    sent = Counter[str](dict(ledger.rows.execute(sql).fetchall()))
     sql = """SELECT address, sum(documents) FROM people WHERE name LIKE '@%' AND name NOT LIKE '@ %'
              GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 20"""  # one look-alike for each address of a mail
-    often = dict(ledger.rows.execute(sql).fetchall())
+    often = Counter[str](dict(ledger.rows.execute(sql).fetchall()))
     sql = """SELECT address, sum(documents) FROM people WHERE name LIKE '@ for %'
              AND address IN (SELECT address FROM people WHERE name LIKE '@%' AND name NOT LIKE '@ %') GROUP BY 1"""
-    came = dict(ledger.rows.execute(sql).fetchall())
+    came = Counter[str](dict(ledger.rows.execute(sql).fetchall()))
     (every,) = ledger.rows.execute("SELECT count(*) FROM titles WHERE kind = 'mail'").fetchone()
     first, second, *_ = *often.values(), 0, 0
     alone = [*often][: first >= max(every / 2, 1.5 * second, 3)]
     clear = [one for own in (sent, came) for one in own if own[one] >= max(3, sum(own.values()) / 10)] or alone
-    ranked = sorted(
-        {*often, *sent, *clear}, key=lambda one: (-sent.get(one, 0), -came.get(one, 0), -often.get(one, 0), one)
-    )
-    return [Guess(one, often.get(one, 0), sent.get(one, 0), one in clear, came.get(one, 0)) for one in ranked[:5]]
+    ranked = sorted({*often, *sent, *clear}, key=lambda one: (-sent[one], -came[one], -often[one], one))
+    return [Guess(one, often[one], sent[one], one in clear, came[one]) for one in ranked[:5]]
 
 
 _BEGINNINGS = {
