@@ -35,6 +35,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -49,8 +50,6 @@ from store.history import latest
 from store.home import locate, replacing
 from store.peers import web_certificate
 from store.readers import UserBook
-
-_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
 class Params(Filters, frozen=True):
@@ -102,6 +101,7 @@ def application(
     }
     if opens:
         calls[("POST", "open")] = _open
+    page = StaticFiles(directory=str(files("engine.page")), html=True)
     routes = [
         *(Route(f"/v1/{name}", partial(_answer, give), methods=[by]) for (by, name), give in calls.items()),
         Route("/v1/models", _models, methods=["GET"]),
@@ -109,8 +109,7 @@ def application(
         Route(
             "/v1/chat/completions", partial(complete, lambda data: ahead[data].end(), record=record), methods=["POST"]
         ),
-        Route("/", _file, methods=["GET"]),
-        Route("/{name}", _file, methods=["GET"]),
+        *(Route(path, page, methods=["GET"]) for path in ("/", "/{name}")),
     ]
     wrong = dict.fromkeys((HTTPException, Exception), _unknown) | dict.fromkeys((PkbError, *OUTSIDE), failure)
     made = Starlette(routes=routes, exception_handlers=wrong)
@@ -171,15 +170,6 @@ async def _models(request: Request) -> Response:
     return json_response(
         error(f"no such model, only {completions.MODEL}", "invalid_request_error", "model_not_found"), 404
     )
-
-
-async def _file(request: Request) -> Response:
-    name = request.path_params.get("name", "index.html")
-    kind = _TYPES.get(f".{name.rpartition('.')[2]}")
-    found = next((one for one in files("engine.page").iterdir() if one.name == name), None)
-    if kind is None or found is None:
-        raise HTTPException(404)
-    return Response(found.read_bytes(), media_type=kind)
 
 
 LOOPBACK = "127.0.0.1"
