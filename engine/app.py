@@ -28,18 +28,7 @@ if TYPE_CHECKING:
     from engine.ingest.follow import Intervals
     from engine.ingest.imap import Fetched, MailAccount
     from engine.ingest.pipeline import Summary
-    from engine.types import (
-        Answer,
-        AskResult,
-        Check,
-        Listing,
-        ListOptions,
-        OnText,
-        OpenLoop,
-        Person,
-        Report,
-        Source,
-    )
+    from engine.types import Answer, AskResult, Check, Listing, ListOptions, OnText, OpenLoop, Person, Report, Source
     from engine.watcher import WatchListener
     from store.catalog import SourceRoot
     from store.erasure import Erased

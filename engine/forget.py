@@ -25,17 +25,7 @@ from store.erasure import Erased, Eraser, answers_to, is_unfinished, names_of, q
 from store.errors import PkbError, UsageError
 from store.locks import blocked, naming_writer
 from store.readers import UserBook
-from store.types import (
-    FEW_WORDS,
-    Row,
-    Scope,
-    address,
-    among,
-    batches,
-    is_rewritten,
-    is_within,
-    plain_words,
-)
+from store.types import FEW_WORDS, Row, Scope, address, among, batches, is_rewritten, is_within, plain_words
 
 if TYPE_CHECKING:
     from engine.types import Source
