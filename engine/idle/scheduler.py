@@ -51,27 +51,18 @@ _HID_IDLE = re.compile(r'"HIDIdleTime"\s*=\s*(\d{1,20})\b', re.ASCII)
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class MachineFacts:
-    """The state of the machine: `load` of other processes per core, `away_s` since it was in use; None if unknown."""
+def why_not(load: float, away_s: float | None = None, asked_s: float | None = None, *, mains: bool) -> str | None:
+    """Return why the machine must not be used for idle work; None if it may.
 
-    mains: bool
-    load: float
-    away_s: float | None = None
-    asked_s: float | None = None  # since the last question
-
-
-def why_not(facts: MachineFacts) -> str | None:
-    """Return why the machine must not be used for idle work; None if it may."""
-    if not facts.mains:
+    `load` is that of other processes per core, `away_s` since it was in use, `asked_s` since the last question.
+    """
+    if not mains:
         return "on battery"
-    if facts.away_s is not None and facts.away_s < _AWAY_S:
+    if away_s is not None and away_s < _AWAY_S:
         return "the machine is in use"
-    if facts.asked_s is not None and abs(facts.asked_s) < _AWAY_S:  # far below 0: the clock was set back
+    if asked_s is not None and abs(asked_s) < _AWAY_S:  # far below 0: the clock was set back
         return "a question was just asked"
-    if facts.load > _BUSY:
-        return f"the machine is busy: load {facts.load:.1f} per core"
-    return None
+    return f"the machine is busy: load {load:.1f} per core" if load > _BUSY else None
 
 
 def averaged(load: float, used_s: float, passed_s: float) -> float:
@@ -146,8 +137,8 @@ class Machine:
         self._at, self._used_s, self._load = time.monotonic(), time.process_time(), 0.0  # its own
         self._known: tuple[float, bool, float | None] | None = None
 
-    def facts(self, asked_s: float | None) -> MachineFacts:
-        """Return the state of the machine now; `asked_s` is the time since the last question, a sign of presence."""
+    def facts(self) -> tuple[bool, float, float | None]:
+        """Return whether it is on mains, the load of others per core, and the seconds since it was in use, if known."""
         now, used_s = time.monotonic(), time.process_time()
         self._load = averaged(self._load, used_s - self._used_s, now - self._at)
         self._at, self._used_s = now, used_s
@@ -155,7 +146,7 @@ class Machine:
             self._known = now, on_mains(self._sources), away_s(self._sources, time.time())
         at, mains, idle = self._known
         load = others(os.getloadavg()[0], self._load, os.cpu_count() or 1)
-        return MachineFacts(mains, load, None if idle is None else idle + now - at, asked_s)
+        return mains, load, None if idle is None else idle + now - at
 
 
 def on_mains(sources: Sources) -> bool:
@@ -383,8 +374,8 @@ def why_wait(session: Session, machine: "Machine") -> str | None:
     """Return why idle jobs must wait, by the settings, the machine and the last question; None if they may run."""
     if session.settings.idle.when == "always":
         return None
-    last = History(session.ledger).last()
-    return why_not(machine.facts(None if last is None else now(session.environ).timestamp() - last.at))
+    last, (mains, load, away) = History(session.ledger).last(), machine.facts()
+    return why_not(load, away, now(session.environ).timestamp() - last.at if last else None, mains=mains)
 
 
 def _run(session: Session, runner: JobRunner, plans: Plans, report: IdleReport, on_progress: OnProgress) -> bool:

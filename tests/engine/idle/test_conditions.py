@@ -1,6 +1,8 @@
 """Reports of power, load and presence are parsed, and tell whether the machine may be used."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.idle.scheduler import (
-    MachineFacts,
     averaged,
     has_mains,
     hid_idle,
@@ -19,7 +20,6 @@ from engine.idle.scheduler import (
     why_not,
 )
 
-QUIET = MachineFacts(mains=True, load=0.1, away_s=3600, asked_s=3600)
 MOUSE = supply("POWER_SUPPLY_TYPE=Battery\nPOWER_SUPPLY_SCOPE=Device\nPOWER_SUPPLY_STATUS=Discharging\n")
 AC = "DEVTYPE=power_supply\nPOWER_SUPPLY_NAME=AC\nPOWER_SUPPLY_TYPE=Mains\nPOWER_SUPPLY_ONLINE={}\n"
 BATTERY = "POWER_SUPPLY_TYPE=Battery\nPOWER_SUPPLY_PRESENT=1\nPOWER_SUPPLY_STATUS={}\nPOWER_SUPPLY_CAPACITY={}\n"
@@ -43,28 +43,28 @@ def session(kind: str, hint: str, ago: float | None, group: str = "user") -> str
 
 
 def test_an_unused_machine_on_mains_may_be_used() -> None:
-    assert why_not(QUIET) is None
+    assert why_not(load=0.1, away_s=3600, asked_s=3600, mains=True) is None
 
 
 @pytest.mark.parametrize(
-    ("facts", "reason"),
+    ("asked", "reason"),
     [
-        (MachineFacts(mains=False, load=0, away_s=3600), "on battery"),
-        (MachineFacts(mains=True, load=0, away_s=10), "the machine is in use"),
-        (MachineFacts(mains=True, load=0, asked_s=10), "a question was just asked"),
-        (MachineFacts(mains=True, load=1.25, away_s=3600), "the machine is busy: load 1.2 per core"),
+        (partial(why_not, load=0, away_s=3600, mains=False), "on battery"),
+        (partial(why_not, load=0, away_s=10, mains=True), "the machine is in use"),
+        (partial(why_not, load=0, asked_s=10, mains=True), "a question was just asked"),
+        (partial(why_not, load=1.25, away_s=3600, mains=True), "the machine is busy: load 1.2 per core"),
     ],
 )
-def test_each_reason_is_given(facts: MachineFacts, reason: str) -> None:
-    assert why_not(facts) == reason
+def test_each_reason_is_given(asked: Callable[[], str | None], reason: str) -> None:
+    assert asked() == reason
 
 
 def test_unknown_presence_prevents_nothing() -> None:
-    assert why_not(MachineFacts(mains=True, load=0)) is None
+    assert why_not(load=0, mains=True) is None
 
 
 def test_a_question_in_the_future_prevents_nothing() -> None:
-    assert why_not(MachineFacts(mains=True, load=0, asked_s=-86_400.0)) is None
+    assert why_not(load=0, asked_s=-86_400.0, mains=True) is None
 
 
 def test_no_battery_counts_as_mains() -> None:
