@@ -2,8 +2,9 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -63,13 +64,22 @@ def show(as_json: Json = False) -> None:
         gguf = [{"name": file.name, "path": str(file.path), "bytes": file.bytes} for file in files]
         output.data({"models": rows, "gguf": gguf, "problem": problem and problem.message})
         return
-    width = max(len(row.name) for row in rows) + len("@01234567")
+    width = max(len(row["name"]) for row in rows) + len("@01234567")
     for row in rows:
-        print(row.line(width))
+        print(_model_line(row, width))
     for file in files:
         print(f"  {plain(file.name):<{width}}  GGUF     {size(file.bytes):>8}  pkb model use converts it")
     if problem:
         output.say(f"pkb: {problem.message}; try: {problem.next_step}")
+
+
+def _model_line(row: Mapping[str, Any], width: int) -> str:
+    name = plain(row["name"]) + (f"@{row['revision'][:8]}" if row["revision"] else "")
+    what = "answers" if row["role"] == "writer" else "embeds"
+    fit = f"{'fits' if row['fits'] else 'does not fit'}: {size(row['needs'])} of {size(row['room'])}"
+    built_in = "by a server" if row["name"].startswith(SERVED) else "built in"
+    sizes = f"{size(row['bytes']):>8}  {fit}" if row["folder"] else built_in
+    return f"{'*' if row['in_use'] else ' '} {name:<{width}}  {what:<7}  {sizes}"
 
 
 @model.command("use")
@@ -216,7 +226,11 @@ def show_adapters(as_json: Json = False) -> None:
         output.data({"adapters": rows})
         return
     for row in rows:
-        print(line(row.line(max(len(row.name) for row in rows))))
+        width = max(len(one["name"]) for one in rows)
+        used = ", ".join((*row["tasks"], *(f"in {plain(one)}" for one in row["collections"])))
+        state = f"not usable: {row['problem']}" if row["problem"] else used or "not in use"
+        about = f"{row['kind']:<9}  rank {row['rank']:<3}  {size(row['bytes']):>8}  {state}"
+        print(line(f"{'*' if used else ' '} {row['name']:<{width}}  {about}"))
     if not rows:
         output.say("pkb: no adapters; try: pkb adapter add FOLDER")
 

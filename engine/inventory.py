@@ -26,11 +26,11 @@ from engine.models.adapters import (
     parse_collections,
     spell_collections,
 )
-from engine.models.lookup import EMBEDDER, InstalledModel, Role, architecture, find, find_weights, installed, role
+from engine.models.lookup import EMBEDDER, InstalledModel, architecture, find, find_weights, installed, role
 from engine.models.runtime import device
 from engine.session import Session
-from engine.settings import SERVED, Settings, save
-from engine.text.terminal import line, plain, size
+from engine.settings import Settings, save
+from engine.text.terminal import line, size
 from engine.types import SCHEMA, Checks, json_values
 from store.answers import AnswerBank
 from store.errors import NoModel, PkbError, UsageError
@@ -94,52 +94,31 @@ def why_unsupported(name: str, config: Mapping[str, Any]) -> str:
 QUOTE, MINILM = "quote", "minilm"  # names in the settings that are not names on the hub
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRow:
-    """One model; sizes are in bytes, and `room` is the memory that pkb may use."""
+def list_models(opened: Session) -> tuple[list[dict[str, Any]], NoModel | None]:
+    """List the installed models as `--json` shows them, quoting first; with the problem of the selected one, if any.
 
-    name: str
-    revision: str | None
-    folder: str | None
-    role: Role
-    architecture: str | None
-    bytes: int
-    needs: int
-    room: int
-    fits: bool
-    in_use: bool
-
-    def line(self, width: int) -> str:
-        """Return one line of text, its name padded to `width` characters."""
-        name = plain(self.name) + (f"@{self.revision[:8]}" if self.revision else "")
-        what = "answers" if self.role == "writer" else "embeds"
-        fit = f"{'fits' if self.fits else 'does not fit'}: {size(self.needs)} of {size(self.room)}"
-        built_in = "by a server" if self.name.startswith(SERVED) else "built in"
-        sizes = f"{size(self.bytes):>8}  {fit}" if self.folder else built_in
-        return f"{'*' if self.in_use else ' '} {name:<{width}}  {what:<7}  {sizes}"
-
-
-def list_models(opened: Session) -> tuple[tuple[ModelRow, ...], NoModel | None]:
-    """List the installed models, quoting first; and return the problem with the selected one, if any."""
+    Sizes are in bytes, and `room` is the memory that pkb may use.
+    """
     chosen, embedder, used, problem = opened.settings.model, _embedder(opened), None, None
     try:
         used = find(chosen.name, chosen.revision, os.environ) if chosen.is_local else None
     except NoModel as error:
         problem = error
     found = dict.fromkeys([*installed(os.environ), *([embedder] if embedder else []), *([used] if used else [])])
-    rows = list[ModelRow]()
+    rows = list[dict[str, Any]]()
     for local in sorted(found, key=lambda local: local.name):
         config, budget = local.config, memory_budget_of(opened, local)
         use = "embedder" if local == embedder else role(local.name, config) or "writer"
-        rows.append(ModelRow(
-            local.name, local.revision, str(local.folder), use, architecture(config) or None, local.bytes,
-            budget.needs, budget.limit, budget.fits, local in (used, embedder),
-        ))  # fmt: skip
-    limit = memory_budget(opened, 0).limit
+        rows.append({
+            "name": local.name, "revision": local.revision, "folder": str(local.folder), "role": use,
+            "architecture": architecture(config) or None, "bytes": local.bytes, "needs": budget.needs,
+            "room": budget.limit, "fits": budget.fits, "in_use": local in (used, embedder),
+        })  # fmt: skip
+    without: dict[str, Any] = {"revision": None, "folder": None, "role": "writer", "architecture": None}
+    without |= {"bytes": 0, "needs": 0, "room": memory_budget(opened, 0).limit, "fits": True}
     quoting = used is None and problem is None and not chosen.is_served
-    quotes = ModelRow(QUOTE, None, None, "writer", None, 0, 0, limit, True, quoting)
-    served = ModelRow(chosen.name, None, None, "writer", None, 0, 0, limit, True, True)
-    return (quotes, *([served] if chosen.is_served else []), *rows), problem
+    served = [{"name": chosen.name, **without, "in_use": True}] if chosen.is_served else []
+    return [{"name": QUOTE, **without, "in_use": quoting}, *served, *rows], problem
 
 
 def _embedder(opened: Session) -> InstalledModel | None:
@@ -159,28 +138,6 @@ TASKS: tuple[Task, ...] = ("answer", "predict")
 NO_ADAPTER = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class AdapterRow:
-    """One adapter, the tasks and collections that use it, and why it cannot be used with the model in use, if so."""
-
-    name: str
-    kind: Literal["ordinary", "activated"]
-    rank: int
-    digest: str
-    bytes: int
-    model: str
-    tasks: tuple[str, ...]
-    collections: tuple[str, ...]
-    problem: str | None
-
-    def line(self, width: int) -> str:
-        """Return one line of text, its name padded to `width` characters."""
-        used = ", ".join((*self.tasks, *(f"in {plain(one)}" for one in self.collections)))
-        about = f"{self.kind:<9}  rank {self.rank:<3}  {size(self.bytes):>8}"
-        state = f"not usable: {self.problem}" if self.problem else used or "not in use"
-        return f"{'*' if used else ' '} {self.name:<{width}}  {about}  {state}"
-
-
 def adapter_folder(opened: Session) -> AdapterFolder:
     """Return the adapters of a home."""
     return AdapterFolder(opened.home.adapters, opened.home.cache / "digests")
@@ -195,23 +152,24 @@ def local_model_of(opened: Session) -> tuple[InstalledModel, str]:
     return found, base_of(found.folder) or lookup.fingerprint(found, opened.home.cache / "digests")
 
 
-def list_adapters(opened: Session) -> list[AdapterRow]:
-    """List the adapters, with those that are damaged or for another model."""
+def list_adapters(opened: Session) -> list[dict[str, Any]]:
+    """List the adapters as `--json` shows them, each with why it cannot be used with the model in use, if so."""
     base = ""
     with suppress(UsageError, NoModel):
         base = local_model_of(opened)[1]
-    folder, found = adapter_folder(opened), list[AdapterRow]()
+    folder, found = adapter_folder(opened), list[dict[str, Any]]()
     for name in folder.names():
-        uses = adapter_uses(opened, name)
+        about: dict[str, Any] = {"kind": "ordinary", "rank": 0, "digest": "", "bytes": 0, "model": "", "problem": None}
         try:
             kept = folder.find(name)
             read = kept.read(folder.notes)
+            about |= {"kind": "activated" if read.activated else "ordinary", "rank": read.rank, "digest": read.digest}
+            about |= {"bytes": read.weights.stat().st_size, "model": kept.model}
+            about |= {"problem": None if kept.base == base else f"for {kept.model}"}
         except PkbError as error:
-            found.append(AdapterRow(name, "ordinary", 0, "", 0, "", *uses, error.message))
-            continue
-        problem, held = None if kept.base == base else f"for {kept.model}", read.weights.stat().st_size
-        kind: Literal["ordinary", "activated"] = "activated" if read.activated else "ordinary"
-        found.append(AdapterRow(name, kind, read.rank, read.digest, held, kept.model, *uses, problem))
+            about["problem"] = error.message
+        tasks, collections = adapter_uses(opened, name)
+        found.append({"name": name, **about, "tasks": tasks, "collections": collections})
     return found
 
 
