@@ -205,6 +205,7 @@ class Trace(Struct):
     asked: bool = True
     goes_on: Callable[[], bool] | None = None
     keep: Callable[[], object] = lambda: None
+    first_ms: float | None = None  # until the first of the answer could be shown, where that was before its end
     started: float = field(default_factory=time.perf_counter)
 
     @contextmanager
@@ -223,12 +224,13 @@ class Trace(Struct):
         return self.asked or self.goes_on is not None
 
     def ms(self) -> dict[str, float]:
-        """Return the milliseconds of each stage, and of all steps together."""
+        """Return the milliseconds of each stage, until something could be shown, and in all."""
         found: dict[str, float] = {}
         for step in self.steps:
             if step.name in STAGES:
                 found[step.name] = round(found.get(step.name, 0.0) + step.ms, 3)
-        return found | {"total": round((time.perf_counter() - self.started) * 1000, 3)}
+        total = round((time.perf_counter() - self.started) * 1000, 3)
+        return found | {"first_token": self.first_ms or total, "total": total}
 
 
 class Passage(Struct, frozen=True):

@@ -392,11 +392,9 @@ def write(
         lead, pairs = quoted.source or 0, zip(evidence.passages, quoted.quotes, strict=True)
         assert all(said in read.text for read, said in pairs), "a quote is not in its source"
         sources = resting(evidence.sources(quoted.quotes, lead), quoted.span)
-    ms = trace.ms()
     found = {name: getattr(quoted, name) for name in ("highlight", "synthesis", "grade", "before")}
     found |= {"context": _beside(evidence.passages[lead], sources[0].quote) if quoted.span and sources else None}
-    ms |= {"first_token": ms["total"]}
-    return Answer(question.text, quoted.answer, "full", "quote", None, sources, ms, lead=lead, **found)
+    return Answer(question.text, quoted.answer, "full", "quote", None, sources, trace.ms(), lead=lead, **found)
 
 
 def _beside(read: Passage, quote: str) -> str:
@@ -441,7 +439,6 @@ def _fact(aspect: Aspect, hit: Hit, text: Callable[[], str]) -> str:
 
 def answer_fact(question: Question, evidence: Evidence, trace: Trace, model: str | None) -> Answer:
     """Return the header's answer; `model` names the language model in use, if any."""
-    ms, fact, sources = trace.ms(), evidence.fact, evidence.sources(evidence.quotes or [""] * len(evidence.passages))
+    fact, sources = evidence.fact, evidence.sources(evidence.quotes or [""] * len(evidence.passages))
     end = len(fact.removesuffix(SPOKE)) if evidence.told is None else evidence.told
-    ms, span = ms | {"first_token": ms["total"]}, (0, end) if end else None
-    return Answer(question.text, fact, "full", "quote", model, sources, ms, span)
+    return Answer(question.text, fact, "full", "quote", model, sources, trace.ms(), (0, end) if end else None)

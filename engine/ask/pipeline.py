@@ -220,8 +220,8 @@ class Asker:
 
 
 def _served(ask: PendingQuestion, kept: CachedAnswer, *, stale: bool) -> Answer:
-    age, ms = max(0.0, ask.now.timestamp() - kept.created), ask.trace.ms()
-    return answer_of(kept).served(ask.text, ms | {"first_token": ms["total"]}, age, stale=stale)
+    age = max(0.0, ask.now.timestamp() - kept.created)
+    return answer_of(kept).served(ask.text, ask.trace.ms(), age, stale=stale)
 
 
 _RIVALS = 2  # in notices

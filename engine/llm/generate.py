@@ -200,9 +200,7 @@ def generate(
     Where nothing was retrieved the model is not asked, and not even loaded.
     """
     if not evidence.passages:
-        ms = trace.ms()
-        ms |= {"first_token": ms["total"]}
-        return Answer(question.text, None, "full", "model", options.name, (), ms)
+        return Answer(question.text, None, "full", "model", options.name, (), trace.ms())
     with trace.step("model") as step:
         reading = load()
         step.note = options.about
@@ -219,7 +217,7 @@ def generate(
     run.write(found, options, None if judge else say)
     reply = run.judged(judge) if judge else run.cited()
     counts = (segments.count, sum(found.reused), run.output.tokens)
-    reply = _measured(reply, reading, options, trace, counts, run.first_ms, run.guessed)
+    reply = _measured(reply, reading, options, trace, counts, run.guessed)
     if judge:
         _show(reply.text or "", "", say)
     return reply
@@ -233,7 +231,6 @@ class _Generation(Struct):
     segments: Segments
     output: Output
     guessed: int = 0
-    first_ms: float = 0.0
 
     def write(self, found: PrefixCache, options: GenerateOptions, say: OnText | None) -> None:
         """Decode the answer behind the prompt; `say` is given the text as it is written, where it may be shown."""
@@ -244,7 +241,7 @@ class _Generation(Struct):
         with trace.step("prefill"):
             pieces = self.reading.model.decode(found.cache, self.segments.ids[-1], output.most, guesses)
             piece = next(pieces, None)
-        self.first_ms = trace.ms()["total"]
+        trace.first_ms = trace.ms()["total"]
         if piece is not None and guesses and guesses.end is not None:
             shown = _show(visible(piece), shown, say)
             with trace.step("draft"):
@@ -267,7 +264,7 @@ class _Generation(Struct):
             step.note = "a source supports it" if own else "no source supports it" if said.answer else "not found"
         if self.output.ended and own:
             self.trace.notices.append(self.output.ended)
-        self.first_ms = self.trace.ms()["total"]  # nothing was shown before
+        self.trace.first_ms = self.trace.ms()["total"]  # nothing was shown before
         return reply if reply.answered else replace(reply, writer="model")
 
     def cited(self) -> Answer:
@@ -292,17 +289,14 @@ class _Generation(Struct):
 
 
 def _measured(
-    reply: Answer, reading: PromptReader, options: GenerateOptions, trace: Trace, counts: Sequence[int],
-    first_ms: float | None = None, guessed: int = 0,
-) -> Answer:  # fmt: skip
+    reply: Answer, reading: PromptReader, options: GenerateOptions, trace: Trace, counts: Sequence[int], guessed: int
+) -> Answer:
     """Return an answer with its figures: the tokens of the prompt, those reused, and those written."""
     count, reused, generated = counts
     tokens = {"prompt": count, "reused": reused, "computed": count - reused}
     tokens |= {"generated": generated, "guessed": guessed}
     tier: Tier = ("blocks" if reading.ropes else "prefix") if reused else "full"
-    taken = trace.ms()
-    ms = taken | {"first_token": taken["total"] if first_ms is None else first_ms}
-    return replace(reply, tier=tier, model=options.name, tokens=tokens, ms=ms)
+    return replace(reply, tier=tier, model=options.name, tokens=tokens, ms=trace.ms())
 
 
 def prefill_prompt(
@@ -406,7 +400,7 @@ def synthesize(
     asked = frozenset(words(question.text)) - FUNCTION_WORDS
     quotes = [_sentence(one, telling[at], asked) if at in said else "" for at, one in enumerate(evidence.passages)]
     told = Answer(question.text, text or None, "full", "model", None, evidence.sources(quotes, lead), {}, lead=lead)
-    return _measured(told, run.reading, options, trace, run.spent)  # checked before it is shown
+    return _measured(told, run.reading, options, trace, run.spent, 0)  # checked before it is shown
 
 
 def _bearing(line: str, question: str, texts: Sequence[str]) -> int | None:
