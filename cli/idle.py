@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -99,15 +98,6 @@ Action = Literal["install", "uninstall", "status"]
 BUDGET = "50m"  # less than an hour: the next run would find this one at work
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleFile:
-    """A schedule file, its text (none if it does not exist), and whether it was just written or removed."""
-
-    where: str
-    text: str | None
-    changed: bool
-
-
 def arrange(action: Action, *, as_json: bool, system: str = sys.platform) -> None:
     """Install, remove or show the hourly run of `pkb idle` for this user, and say what that is."""
     by, found, installed = _scheduled(action, system)
@@ -115,16 +105,20 @@ def arrange(action: Action, *, as_json: bool, system: str = sys.platform) -> Non
         output.data({"by": by, "installed": installed, "files": found})
         return
     for one in found:
-        state = "not installed" if one.text is None else "installed" if action == "status" else "already installed"
-        state = state if not one.changed else "written" if action == "install" else "removed"
-        print(plain(f"{one.where}: {state}"))
-        if one.text is not None and (action == "status" or one.changed):
-            print(plain("".join(f"  {line}\n" for line in one.text.splitlines())), end="")
+        text, changed = one["text"], one["changed"]
+        state = "not installed" if text is None else "installed" if action == "status" else "already installed"
+        state = state if not changed else "written" if action == "install" else "removed"
+        print(plain(f"{one['where']}: {state}"))
+        if text is not None and (action == "status" or changed):
+            print(plain("".join(f"  {line}\n" for line in text.splitlines())), end="")
     print(f"pkb idle {'runs every hour by' if installed else 'is not scheduled with'} {by}")
 
 
-def _scheduled(action: Action, system: str) -> tuple[str, list[ScheduleFile], bool]:
-    """Have the scheduler of this machine do it; returns its name, its files, and whether it will run pkb."""
+def _scheduled(action: Action, system: str) -> tuple[str, list[dict[str, Any]], bool]:
+    """Have the scheduler of this machine do it; returns its name, its files, and whether it will run pkb.
+
+    Of a file `text` is None if it does not exist, `changed` whether it was just written or removed.
+    """
     home = locate(os.environ)  # where everything lies now
     places = {"PKB_HOME": str(home.data), "PKB_CACHE": str(home.cache), "PKB_CONFIG": str(home.config)}
     command = words()
@@ -143,7 +137,7 @@ def _scheduled(action: Action, system: str) -> tuple[str, list[ScheduleFile], bo
         stop, ask = [*systemctl, "disable", "--now", timer], [*systemctl, "is-enabled", timer]
     elif shutil.which("crontab"):
         found = _in_table(action, cron(command, places) if action == "install" else None)
-        return "cron", [found], found.text is not None
+        return "cron", [found], found["text"] is not None
     else:
         step = "pkb ingest --watch, which runs idle jobs while the machine is idle"
         raise PkbError("neither systemd user timers nor cron is available here", step)
@@ -153,7 +147,7 @@ def _scheduled(action: Action, system: str) -> tuple[str, list[ScheduleFile], bo
         _must(stop)
     written = _files(action, files, start if action == "install" else start[: by == "systemd"])
     # A scheduler ignores a file that it has not loaded.
-    is_whole = all(one.text is not None for one in written)
+    is_whole = all(one["text"] is not None for one in written)
     return by, written, is_whole and (action == "install" or not _outcome(*ask).returncode)
 
 
@@ -165,7 +159,7 @@ def words() -> list[str]:
     return [*start, "idle", "--budget", BUDGET]
 
 
-def _files(action: Action, files: Mapping[Path, str], start: Sequence[Sequence[str]]) -> list[ScheduleFile]:
+def _files(action: Action, files: Mapping[Path, str], start: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
     """Write or remove files and run commands; files just written are removed if the scheduler does not accept them."""
     before = {path: path.read_text("utf-8") if path.is_file() else None for path in files}
     after = {"install": files, "uninstall": dict.fromkeys(files), "status": before}[action]
@@ -180,7 +174,7 @@ def _files(action: Action, files: Mapping[Path, str], start: Sequence[Sequence[s
         for path in changed:
             path.unlink()
         raise
-    return [ScheduleFile(str(path), text, path in changed) for path, text in after.items()]
+    return [{"where": str(path), "text": text, "changed": path in changed} for path, text in after.items()]
 
 
 def _must(command: Sequence[str], given: str = "") -> None:
@@ -189,7 +183,7 @@ def _must(command: Sequence[str], given: str = "") -> None:
         raise PkbError(f"{' '.join(command[:3])}: {last[0]}")
 
 
-def _in_table(action: Action, line: str | None) -> ScheduleFile:
+def _in_table(action: Action, line: str | None) -> dict[str, Any]:
     """Have our line of this user's table of cron written, removed or found."""
     listed = _outcome("crontab", "-l")
     if listed.returncode and "no crontab" not in listed.stderr:  # an unread table must not be written over
@@ -200,7 +194,7 @@ def _in_table(action: Action, line: str | None) -> ScheduleFile:
     changed = table if action == "status" else with_line(table, line)
     if changed != table:
         _must(["crontab", "-"], changed)
-    return ScheduleFile("crontab", line, changed != table)
+    return {"where": "crontab", "text": line, "changed": changed != table}
 
 
 def _outcome(*command: str, given: str = "") -> "subprocess.CompletedProcess[str]":
