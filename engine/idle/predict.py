@@ -197,16 +197,13 @@ def _question(piece: str) -> str | None:
 MOST_QUEUED = 1000  # predicted questions
 
 
-def offer(reasker: Reasker, found: Iterable[Prediction]) -> int:
-    """Queue predicted questions; return how many are queued now."""
-    found = list(found)
+def offer(reasker: Reasker, found: Sequence[Prediction]) -> None:
+    """Queue predicted questions, of which the least valuable go once they are too many."""
     jobs, seconds, at = Jobs(reasker.ledger), reasker.answer_s(), reasker.now.timestamp()
     link_predictions(reasker.ledger, {one.question: one.chunks for one in found})
     jobs.offer([JobRow(KIND, one.question, seconds, one.probability * seconds, at, one.source) for one in found])
-    waiting = jobs.pending(KIND)
-    for row in waiting[MOST_QUEUED:]:
+    for row in jobs.pending(KIND)[MOST_QUEUED:]:
         jobs.remove(KIND, row.subject)
-    return min(len(waiting), MOST_QUEUED)
 
 
 def plan_population(reasker: Reasker) -> list[Job]:
