@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import threading
+import time
 from contextlib import closing, suppress
 from datetime import datetime
 from typing import Annotated, Any, NoReturn
@@ -18,6 +19,7 @@ from engine.session import Session
 from engine.text.terminal import count, line, size
 from store.errors import Locked, NoStore, PkbError, UsageError
 
+_TRIES, _PAUSE_S = 5, 0.1  # to remove a home in which a question is still being answered
 _TIMEOUT_S = 30.0  # for a process to come up, or to answer its last questions
 
 
@@ -293,7 +295,9 @@ def add_user(
     collections: Annotated[
         list[str], typer.Option("--in", metavar="COLLECTION", help="A collection that they see; repeat it for more.")
     ],
-    me: Annotated[str, typer.Option("--me", metavar="ADDRESSES", help="Their addresses, between semicolons.")] = "",
+    me: Annotated[
+        str | None, typer.Option("--me", metavar="ADDRESSES", help="Their addresses, between semicolons.")
+    ] = None,
     new_token: Annotated[bool, typer.Option("--new-token", help="Replace the token of somebody who has one.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -310,10 +314,12 @@ def add_user(
         known = opened.catalogue.by_collection()
         if lacking := [one for one in seen if one not in known]:
             raise UsageError(f"no collection {line(lacking[0])}, only {', '.join(known) or 'none'}", "pkb stats")
+        book = UserBook(opened.home)
+        addresses = next((one.addresses for one in book.users() if one.name == name), "") if me is None else me
         with opened.locks.reader():
-            token = UserBook(opened.home).put(User(name, seen, me), renew=new_token)
+            token = book.put(User(name, seen, addresses), renew=new_token)
     said = line(f"{name} sees {', '.join(seen)}") + f"\ntoken {token}" * bool(token)
-    output.result({"name": name, "collections": seen, "addresses": me, "token": token}, said, as_json=as_json)
+    output.result({"name": name, "collections": seen, "addresses": addresses, "token": token}, said, as_json=as_json)
 
 
 @user.command("list")
@@ -349,5 +355,7 @@ def remove_user(name: UserName, as_json: Json = False) -> None:
         home = UserBook(opened.home).remove(name)
     if not stop(home, _TIMEOUT_S):
         raise Locked(f"the background server of {name} is still answering", f"pkb user rm {name}")
-    shutil.rmtree(home.data, ignore_errors=True)
+    for _ in range(_TRIES):  # a question that is being answered may write once more
+        shutil.rmtree(home.data, ignore_errors=True)
+        time.sleep(_PAUSE_S)
     output.result({"name": name}, f"removed {name}", as_json=as_json)

@@ -443,7 +443,7 @@ class Pkb:
         for home in () if request.dry_run else UserBook(session.home).homes():
             session.models.forget()
             session.models.free()
-            with Pkb(server=True, environ={**session.environ, **home.environ}) as other:
+            with suppress(PkbError), Pkb(server=True, environ={**session.environ, **home.environ}) as other:
                 other.run_jobs(request, on_progress)
         return report
 

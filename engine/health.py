@@ -212,16 +212,17 @@ def gather(opened: Session) -> dict[str, Any]:
     """Return all figures, as the reference of `--json` describes them."""
     from engine.ingest.imap import shown_path
 
-    chunks, missing = opened.ledger.count("chunks"), operations.missing_vectors(opened)
+    chunks, is_part = opened.ledger.count("chunks"), opened.home.source is not None  # of an archive: its own alone
+    vectors = opened.reader.totals().embedded if is_part else chunks - operations.missing_vectors(opened)
     history, chosen, adapter = History(opened.ledger), opened.settings.model, opened.settings.adapter
     tiers = history.by_tier()
     weeks = history.by_week((opened.now + timedelta(1)).timestamp())  # later ones were asked when the clock was wrong
     return {
         "schema": SCHEMA,
-        "generation": opened.ledger.generation,
+        "generation": 0 if is_part else opened.ledger.generation,
         "model": chosen.name if chosen.is_local or chosen.is_served else None,
         "adapters": {"answer": adapter.answer or None, "predict": adapter.predict or None},
-        "index": {**opened.catalogue.counts(), "chunks": chunks, "vectors": chunks - missing},
+        "index": {**opened.catalogue.counts(), "chunks": chunks, "vectors": vectors},
         "collections": opened.catalogue.by_collection(),
         "folders": [
             {"path": shown_path(opened.home.mail, root.path), "collection": root.collection, **counts}

@@ -78,7 +78,9 @@ class Session:
         """Return addresses that may be the user's, the likeliest first."""
         from store.catalog import guess_me
 
-        return guess_me(self.ledger, word_patterns("archive")["sent"].split("|")) if self.there else []
+        if not self.there or self.home.source:  # of a user: the mail was sent by another
+            return []
+        return guess_me(self.ledger, word_patterns("archive")["sent"].split("|"))
 
     def override(self, key: str, value: object) -> None:
         """Change a setting for this session alone."""
@@ -145,14 +147,16 @@ class Session:
         if not self.there and has_tables(self.home):
             raise DamagedLedger(self.home.ledger, "is missing")
         try:
-            opened = open_ledger(self.home.ledger, create=self._create, durable=self._create)
-            self._file = self.home.ledger.stat().st_ino
             if self.home.source:
-                from store.readers import follow
+                from store.readers import follow, open_own
 
+                opened = open_own(self.home)
                 follow(self.home, opened)
                 opened.renew()
-            elif self.home.mail.is_dir():
+            else:
+                opened = open_ledger(self.home.ledger, create=self._create, durable=self._create)
+            self._file = self.home.ledger.stat().st_ino
+            if self.home.source is None and self.home.mail.is_dir():
                 from store.catalog import follow_mail
 
                 follow_mail(opened, self.home.mail)

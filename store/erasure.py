@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING
 
 from store.answers import OF_REMOVED, drop_derived, mark_removed
 from store.catalog import Catalog, FormerNames, prune_provenance
-from store.database import BUSY_MS, EPOCH, Ledger, exists, open_ledger
+from store.database import BUSY_MS, DAMAGE, EPOCH, Ledger, exists, open_ledger
 from store.documents import Knowledge, VectorStore
+from store.errors import DamagedLedger
 from store.home import Home
 from store.kv_index import NODES_OF_REMOVED, PATIENT_S, KvFolder
-from store.readers import UserBook
+from store.readers import UserBook, renew
 from store.types import OWN_ROLES, Document, among, batches, is_rewritten, text_names
 
 if TYPE_CHECKING:
@@ -175,14 +176,17 @@ class Eraser:
 
         ever = sorted(_with_earlier_versions(self._ledger, documents)) if documents else ()
         for home in (one for one in UserBook(self._home).homes() if ever and exists(one.ledger)):
-            with closing(open_ledger(home.ledger)) as ledger:
-                mapped = MappedIndex(home, ledger, lambda: self._tables)
-                # With a word that only these have in what the user sees, or in the whole archive.
-                own = sorted(Knowledge(ledger, lambda: self._tables).stored(ever))
-                asked = set[str]()
-                for seen, some in ((mapped, own), (self._mapped, ever)):
-                    asked.update(questions_of(ledger, self._tables, self._words_of, seen.frequencies, some))
-                yield from Eraser(home, ledger, self._tables, mapped).erase(ever, (), sorted(asked), now, on_step).left
+            try:
+                with closing(open_ledger(home.ledger)) as ledger:
+                    mapped, asked = MappedIndex(home, ledger, lambda: self._tables), set[str]()
+                    # With a word that only these have in what the user sees, or in the whole archive.
+                    own = sorted(Knowledge(ledger, lambda: self._tables).stored(ever))
+                    for seen, some in ((mapped, own), (self._mapped, ever)):
+                        asked.update(questions_of(ledger, self._tables, self._words_of, seen.frequencies, some))
+                    eraser = Eraser(home, ledger, self._tables, mapped)
+                    yield from eraser.erase(ever, (), sorted(asked), now, on_step).left
+            except (DamagedLedger, *DAMAGE):
+                renew(home)
 
     def _pending(self) -> tuple[list[str], bool]:
         """Return the documents that a run has still to remove, and whether it rewrites the tables."""

@@ -97,7 +97,7 @@ class Home:
     def sizes(self) -> dict[str, int]:
         """Return the bytes on disk of the search tables with the mapped index, the ledger, and the cache."""
         return {
-            "tables": _folder_size(self.tables) + _folder_size(self.index),
+            "tables": _folder_size(self.data / "tables") + _folder_size(self.index),  # none of another home
             "ledger": sum(_size(path) for path in self.data.glob("ledger.db*")),
             "cache": _folder_size(self.cache),
         }

@@ -8,6 +8,7 @@ So it is with the homes of others who see a part of an archive. Of their tokens 
 import json
 import re
 import secrets
+import shutil
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from hashlib import blake2b
@@ -18,7 +19,7 @@ from msgspec.json import decode, encode
 
 from store.checksums import TAKEN
 from store.database import CHANGED_SINCE, EPOCH, NEWEST, Ledger, exists, open_ledger
-from store.errors import NoStore, PkbError, UsageError
+from store.errors import DamagedLedger, NoStore, PkbError, UsageError
 from store.home import Home, replacing
 from store.types import replace
 
@@ -120,8 +121,8 @@ def _copy(ledger: Ledger, now: _State, before: _State | None) -> list[str]:
         source = f"source.{table} AS one WHERE {some} AND {inside.format('one')} AND NOT EXISTS ({new})"
         rows.execute(f"INSERT INTO {table} ({listed}) SELECT {listed} FROM {source}", values)
     if gone := sorted(there.difference(one for (one,) in rows.execute("SELECT id FROM main.documents"))):
-        for table in ("answers", "rejected_answers"):
-            rows.execute(f"DELETE FROM {table} WHERE {_DERIVED}", (json.dumps(gone),))
+        for table in ("answers", "rejected_answers"):  # in a part of an archive, any may have counted what is gone
+            rows.execute(f"DELETE FROM {table} WHERE {_DERIVED} OR ?", (json.dumps(gone), names is not None))
         for table in ("refresh_candidates", "predictions", "jobs"):
             rows.execute(f"DELETE FROM {table}")
         ledger.set(EPOCH, str((ledger.count(EPOCH) | 1) + 1))  # what other processes derive from them now is not kept
@@ -193,7 +194,7 @@ class UserBook:
         self._write([users[name] for name in sorted(users)])
         home = self._home.of_user(user.name)
         home.create()
-        with closing(open_ledger(home.ledger, create=True)) as ledger:
+        with closing(open_own(home)) as ledger:
             follow(home, ledger, is_new=True)
         return None if is_kept else token
 
@@ -206,8 +207,8 @@ class UserBook:
         return home
 
     def homes(self) -> list[Home]:
-        """Return the homes of all users."""
-        return [self._home.of_user(one.name) for one in self.users()]
+        """Return the homes of all users, and of former ones of whom something is left."""
+        return [self._home.of_user(folder.name) for folder in sorted(self._home.users.glob("*/"))]
 
     def _write(self, users: list[User]) -> None:
         with replacing(self._path, lasting=True) as file:
@@ -217,6 +218,22 @@ class UserBook:
 def _digest(token: str) -> str:
     """Return what is kept of a token, which is random and too long to be guessed from it."""
     return blake2b(token.encode(), digest_size=32, person=b"pkb user").hexdigest()
+
+
+def open_own(home: Home) -> Ledger:
+    """Open a user's ledger, an empty one in place of one that is damaged: nothing but questions and answers is lost."""
+    try:
+        return open_ledger(home.ledger, create=True)
+    except DamagedLedger:
+        renew(home)
+        return open_ledger(home.ledger)
+
+
+def renew(home: Home) -> None:
+    """Remove all that a user's home holds, and make an empty one."""
+    shutil.rmtree(home.data, ignore_errors=True)
+    home.create()
+    open_ledger(home.ledger, create=True).close()
 
 
 def user_of(home: Home) -> User:

@@ -266,7 +266,10 @@ class RequestGuard:
             return 403, "this server answers only its own page"
         if scope["path"].startswith("/v1/"):
             scheme, _, token = headers.get("authorization", "").partition(" ")
-            scope["environ"] = self._home_of(token.strip()) if scheme.lower() == "bearer" else None
+            try:
+                scope["environ"] = self._home_of(token.strip()) if scheme.lower() == "bearer" else None
+            except PkbError as damaged:
+                return 500, str(damaged)
             if scope["environ"] is None:
                 return 401, "the token is missing or wrong: pkb serve --http prints it"
         return None

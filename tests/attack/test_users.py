@@ -383,3 +383,84 @@ def test_forgetting_that_was_interrupted_is_finished_in_the_homes_of_users(tmp_p
         pkb.forget(ForgetPlan())
     assert home.left() == []
     assert left_of_users(home) == set()
+
+
+@pytest.fixture
+def choir(tmp_path: Path) -> tuple[Lab, str]:
+    """Return a home of three messages in two collections, and the token of a user who has asked."""
+    lab = Lab(tmp_path)
+    for name in ("choir", "hall", "office"):
+        folder = "office" if name == "office" else "choir"
+        lab.put(f"{folder}/{name}.eml", mail(f"The {name} opens on Monday.", title=f"The {name}"))
+    with lab.open() as pkb:
+        for name in ("choir", "office"):
+            pkb.ingest([lab.mail / name], collection=name, embed=False)
+    token = add(lab, "ann", "choir")
+    ask(client(lab, token), "When does the hall open?")
+    return lab, token
+
+
+def titles(lab: Lab, token: str) -> list[str]:
+    return sorted(one["title"] for one in client(lab, token).get("/v1/list").json()["documents"])
+
+
+@pytest.mark.parametrize("at", [0, 5_000])  # the header, or a page
+def test_a_damaged_ledger_of_a_user_is_made_anew_and_hinders_nobody(choir: tuple[Lab, str], at: int) -> None:
+    lab, token = choir
+    home = home_of(lab).of_user("ann")
+    for left in home.data.glob("ledger.db-*"):
+        left.unlink()
+    with home.ledger.open("r+b") as file:
+        file.seek(at)
+        file.write(b"\xa5" * 9_000)
+    with lab.open() as pkb:
+        erased = pkb.forget(pkb.plan_forgetting([str(lab.mail / "choir" / "hall.eml")], Scope()))
+        assert erased.left == ()
+        lab.put("choir/new.eml", mail("The cellar opens on Friday.", title="The cellar"))
+        pkb.ingest(embed=False)
+        pkb.idle(budget_s=5)
+    assert traces(home.data, Secret(("hall opens",))) == set()
+    assert titles(lab, token) == ["The cellar", "The choir"]
+
+
+def test_a_damaged_list_of_users_is_named_and_their_homes_are_still_found(choir: tuple[Lab, str]) -> None:
+    lab, token = choir
+    home_of(lab).book.write_text("[{")
+    refused = client(lab, token).get("/v1/list")
+    assert (refused.status_code, "users.json is damaged" in refused.json()["error"]["message"]) == (500, True)
+    assert client(lab, "owner").get("/v1/list").status_code == 200
+    with lab.open() as pkb:
+        assert pkb.forget(pkb.plan_forgetting([str(lab.mail / "choir" / "hall.eml")], Scope())).left == ()
+    assert traces(home_of(lab).of_user("ann").data, Secret(("hall opens",))) == set()
+
+
+def test_with_a_collection_all_answers_that_may_have_counted_it_go(choir: tuple[Lab, str]) -> None:
+    lab, token = choir
+    book, http = UserBook(home_of(lab)), client(lab, token)
+    book.put(replace(book.find("ann"), collections=("choir", "office")))
+    for question in ("When does the office open?", "How many mails are there?"):
+        ask(http, question)
+    book.put(replace(book.find("ann"), collections=("choir",)))
+    assert ask(http, "How many mails are there?")["tier"] == "full"
+    assert traces(home_of(lab).of_user("ann").data, Secret(("office opens",))) == set()
+
+
+def test_statistics_of_a_user_count_nothing_of_others(choir: tuple[Lab, str]) -> None:
+    lab, token = choir
+    before = client(lab, token).get("/v1/stats").json()
+    lab.put("office/second.eml", mail("The office closes.\n" * 500, title="Second"))
+    with lab.open() as pkb:
+        pkb.ingest(embed=False)
+    after = client(lab, token).get("/v1/stats").json()
+    assert after["index"] == before["index"]
+    assert after["generation"] == before["generation"]
+    assert after["bytes"]["tables"] == before["bytes"]["tables"]
+
+
+def test_nobody_is_guessed_to_be_a_user(choir: tuple[Lab, str]) -> None:
+    lab, _ = choir
+    lab.put("choir/Sent/own.eml", mail("I will bring the keys on Friday.", title="Keys"))
+    with lab.open() as pkb:
+        pkb.ingest(embed=False)
+    with as_user(lab, "ann") as pkb:
+        assert (pkb.session.guesses, pkb.session.me) == ([], ())

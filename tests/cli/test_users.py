@@ -27,7 +27,9 @@ def test_a_user_is_added_shown_changed_and_removed(pkb: Pkb) -> None:
     assert renewed.startswith(f"ann sees {seen}\ntoken ")
     assert added["token"] not in renewed
     assert pkb("user").out == f"{'ann':<16}  {seen}\n"
-    assert pkb("user", "list", "--json").row["users"] == [{"name": "ann", "collections": [seen], "addresses": ""}]
+    kept = {"name": "ann", "collections": [seen], "addresses": "ann@example.org"}
+    assert pkb("user", "list", "--json").row["users"] == [kept]
+    assert pkb("user", "add", "ann", "--in", seen, "--me", "", "--json").row["addresses"] == ""
     assert pkb("doctor", "--data", "--json").row["sound"]
     assert pkb("user", "rm", "ann").out == "removed ann\n"
     assert pkb("user", "list").out == ""
