@@ -156,7 +156,8 @@ def test_answers_go_with_the_documents_that_they_rest_on(tmp_path: Path, collect
     main.keep(removes=["a"])
     assert take_over(reader.ledger, main.home.ledger, collections) == ["a"]
     assert (bank.find(b"1"), bank.find(b"3")) == (None, None)
-    assert bank.find(b"2") == answer("what is b?", "b/0")
+    # In a part of an archive any answer may have counted what is gone.
+    assert bank.find(b"2") == (None if collections else answer("what is b?", "b/0"))
     assert take_over(reader.ledger, main.home.ledger, collections) == []
 
 
