@@ -22,6 +22,7 @@ from store import kv_store
 from store.answers import AnswerBank
 from store.errors import Locked, PkbError
 from store.history import latest
+from store.jobs import Jobs
 from store.kv_files import Node, pack
 from store.types import Scope
 from tests.attack.lab import Lab, mail
@@ -510,11 +511,9 @@ def predicted(home: Home) -> None:
     _asked(home, WHERE)
     with home.pkb() as pkb:
         one = pkb.session
-        questions = latest(one.ledger, 9)
-        assert offer(
-            Reasker(one.ledger, one.backend, one.settings, one.now),
-            [Prediction(one, "history/form") for one in questions],
-        )
+        found = [Prediction(question, "history/form") for question in latest(one.ledger, 9)]
+        offer(Reasker(one.ledger, one.backend, one.settings, one.now), found)
+        assert Jobs(one.ledger).pending("populate")
     home.forget()
 
 
