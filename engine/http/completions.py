@@ -262,7 +262,7 @@ LONGEST_BODY = 1 << 20  # bytes of a request
 _LONGEST = 200  # characters of an error, which may name what was asked
 _NEXT: Mapping[int | str, str] = {  # to an error that does not say itself what to do
     **dict.fromkeys((401, 403), "pkb serve --http"),  # which prints address and token
-    **dict.fromkeys((404, 405), "GET /v1/models"),
+    **dict.fromkeys((404, 405, "model_not_found"), "GET /v1/models"),
     **dict.fromkeys((408, Locked.code), "the request again"),
     **dict.fromkeys((PkbError.code, 500), "pkb doctor"),
 }

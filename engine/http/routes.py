@@ -105,6 +105,7 @@ def application(
     routes = [
         *(Route(f"/v1/{name}", partial(_answer, give), methods=[by]) for (by, name), give in calls.items()),
         Route("/v1/models", _models, methods=["GET"]),
+        Route("/v1/models/{name}", _models, methods=["GET"]),
         Route(
             "/v1/chat/completions", partial(complete, lambda data: ahead[data].end(), record=record), methods=["POST"]
         ),
@@ -161,9 +162,14 @@ def _wrong(pkb: Pkb, params: Params) -> Any:
     return {"question": last.question, "tier": last.tier}
 
 
-async def _models(_: Request) -> Response:
+async def _models(request: Request) -> Response:
     model = {"id": completions.MODEL, "object": "model", "created": 0, "owned_by": "pkb"}
-    return json_response({"object": "list", "data": [model]})
+    name = request.path_params.get("name")
+    if name in (None, completions.MODEL):
+        return json_response({"object": "list", "data": [model]} if name is None else model)
+    return json_response(
+        error(f"no such model, only {completions.MODEL}", "invalid_request_error", "model_not_found"), 404
+    )
 
 
 LOOPBACK = "127.0.0.1"

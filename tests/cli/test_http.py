@@ -55,6 +55,7 @@ def ask(http: Served, question: str, **more: Any) -> Any:
 
 def test_openais_client_lists_the_model_and_gets_an_answer_with_footnotes_and_sources(http: Served) -> None:
     assert [model.id for model in http.client.models.list()] == ["pkb"]
+    assert http.client.models.retrieve("pkb").id == "pkb"
     made = ask(http, KEY)
     own = made.model_extra["pkb"]
     text = made.choices[0].message.content
@@ -272,6 +273,7 @@ def test_the_own_page_may_ask_and_every_response_forbids_other_origins(http: Ser
         ("/v1/list?limit=-1", 400, ">= 0 - at `limit`"),
         ("/v1/show?path=/etc/passwd", 400, "this path is not indexed"),
         ("/v1/show", 400, "this path is not indexed"),
+        ("/v1/models/gpt", 404, "no such model"),
         ("/v1/embeddings", 404, "nothing at this address"),
         ("/v1/chat/completions", 405, "another method"),
     ],
