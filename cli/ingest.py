@@ -1,5 +1,6 @@
 """`pkb ingest`: read folders, show progress, and sum up; once, or until a signal comes."""
 
+import os
 import subprocess
 import sys
 import time
@@ -30,7 +31,7 @@ _LONGEST_SEARCH = 10.0  # seconds
 _DENIED = "; on a Mac, allow your terminal: System Settings, Privacy & Security, Full Disk Access"
 When = Literal["auto", "now", "background", "later"]
 _MANY = 500  # chunks; a slow CPU embeds them in half a minute
-_REST_S, _TRIES = 120.0, 30  # before idle jobs: the load of embedding is over, and somebody may have left the machine
+_REST_S = 120.0  # before idle jobs: the load of embedding is over, and somebody may have left the machine
 _Quiet = Annotated[str | None, typer.Option(metavar="TIME", help="With --watch: wait for such a pause (default: 5s).")]
 _Poll = Annotated[str | None, typer.Option(metavar="TIME", help="With --watch: poll this often, without file events.")]
 
@@ -174,7 +175,7 @@ def _embed(pkb: "Pkb", when: When, *, quiet: bool) -> int:
             return missing
     if when == "background":
         # -P: a folder named engine in the working directory must not shadow ours. It reads no other folder or account.
-        words = ["nice", sys.executable, "-P", "-c", "from cli.ingest import work_behind; work_behind()"]
+        words = [sys.executable, "-P", "-c", "from cli.ingest import work_behind; work_behind()"]
         subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                          start_new_session=True)  # fmt: skip
         output.say("embeddings and idle work follow in the background; you can ask now")
@@ -187,17 +188,15 @@ def _embed(pkb: "Pkb", when: When, *, quiet: bool) -> int:
 
 
 def work_behind() -> None:
-    """Embed what has no vector; then, within an hour, run idle jobs once the machine is idle."""
+    """Embed what has no vector; a little later, run idle jobs if the machine is idle."""
     from engine.app import Pkb
 
+    os.nice(10)
     with Pkb() as pkb:
         list(pkb.embed())
-    for _ in range(_TRIES):
-        time.sleep(_REST_S)
-        with Pkb() as pkb:
-            report = pkb.idle(force=False)
-        if report.results or not report.reason:
-            return
+    time.sleep(_REST_S)
+    with suppress(PkbError), Pkb() as pkb:
+        pkb.idle(force=False)
 
 
 def _row(summary: "Summary", chunks: int, left: int, seconds: float) -> dict[str, Any]:

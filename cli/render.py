@@ -169,7 +169,7 @@ def markdown(report: Report, written: Callable[[str], str] = _escaped) -> str:
             told = [f"{_title([item.source])}, {_where(item.source)}"]
             told = [f"“{item.text}”"] * bool(item.words) + told
             told += (f"! {note}" for note in warnings(json_values(item.source)))
-            lines += [f"- {written(item.words or item.text + about)}", *(f"  {written(one)}" for one in told)]
+            lines += [f"- {written((item.words or item.text) + about)}", *(f"  {written(one)}" for one in told)]
     return "\n".join([*lines, ""])
 
 

@@ -138,8 +138,9 @@ def _state(opened: Session) -> dict[str, Any]:
             said = next(link.answers())
             current = link.hello.get("identity") == identity(opened.home, opened.environ)
     since = datetime.fromtimestamp(said["since"]).astimezone().isoformat() if said else None
-    told = {name: said.get(name) for name in ("pid", "version", "jobs", "answered", "model", "memory")}
-    return {"running": bool(said), "current": current, "since": since, **told}
+    about = {name: said.get(name) for name in ("pid", "version")}
+    held = {name: said.get(name) for name in ("jobs", "answered", "model", "memory")}
+    return {"running": bool(said), **about, "current": current, "since": since, **held}
 
 
 def _show(row: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ from store.documents import Knowledge, VectorStore
 from store.errors import DamagedLedger
 from store.home import Home
 from store.kv_index import NODES_OF_REMOVED, PATIENT_S, KvFolder
-from store.readers import UserBook, renew
+from store.readers import UserBook, reset
 from store.types import OWN_ROLES, Document, among, batches, is_rewritten, text_names
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Eraser:
                     eraser = Eraser(home, ledger, self._tables, mapped)
                     yield from eraser.erase(ever, (), sorted(asked), now, on_step).left
             except (DamagedLedger, *DAMAGE):
-                renew(home)
+                reset(home)
 
     def _pending(self) -> tuple[list[str], bool]:
         """Return the documents that a run has still to remove, and whether it rewrites the tables."""

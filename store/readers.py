@@ -189,10 +189,12 @@ class UserBook:
         if not _NAME.fullmatch(user.name):
             raise UsageError(f"{user.name} is no name like ann-2", "pkb user add ann --in Choir")
         users, token = {one.name: one for one in self.users()}, secrets.token_urlsafe(32)
-        is_kept = user.name in users and not renew
+        is_known, home = user.name in users, self._home.of_user(user.name)
+        is_kept = is_known and not renew
         users[user.name] = replace(user, digest=users[user.name].digest if is_kept else _digest(token))
+        if not is_known:
+            reset(home)  # something may be left of a former user of that name
         self._write([users[name] for name in sorted(users)])
-        home = self._home.of_user(user.name)
         home.create()
         with closing(open_own(home)) as ledger:
             follow(home, ledger, is_new=True)
@@ -225,11 +227,11 @@ def open_own(home: Home) -> Ledger:
     try:
         return open_ledger(home.ledger, create=True)
     except DamagedLedger:
-        renew(home)
+        reset(home)
         return open_ledger(home.ledger)
 
 
-def renew(home: Home) -> None:
+def reset(home: Home) -> None:
     """Remove all that a user's home holds, and make an empty one."""
     shutil.rmtree(home.data, ignore_errors=True)
     home.create()

@@ -24,6 +24,7 @@ from engine.llm.stopping import Output, complete
 from engine.models.types import Drafter, Ids
 from engine.text.dates import spell_date
 from engine.text.question import Question
+from engine.text.spans import find
 from engine.text.terminal import count
 from engine.text.time_sensitive import phrases, plain_words
 from engine.text.words import FUNCTION_WORDS, content_words, sentences, terms, words
@@ -436,7 +437,7 @@ def in_words(
             line = _NUMBERED.sub("", (said.answer or "").strip(_MARKS)).strip(_MARKS)
             texts = [f"{chunks[at].header}\n{chunks[at].text}" for at in shown]
             at = _bearing(line, "", texts)
-            if at is not None and _says_the_same(line, one := items[some[shown[at]]], texts[at]):
+            if at is not None and _says_the_same(line, one := items[some[shown[at]]]):
                 found[some[shown[at]]] = replace(one, words=line)
     return found
 
@@ -448,22 +449,23 @@ def _chunk_of(one: OpenLoop, position: int) -> Chunk:
     return Chunk("", one.source.path, position, header, text, 1, 1)
 
 
-def _says_the_same(line: str, one: OpenLoop, text: str) -> bool:
-    """Return whether a line that an item bears tells most of it, adds no name or negation, and names the doer first.
+def _says_the_same(line: str, one: OpenLoop) -> bool:
+    """Return whether a line only leaves out words of an item, none that limits it, and names the doer first.
 
-    What says "I" or "you" is the item once more.
+    Words keep their order, but for names of people and dates. What says "I" or "you" is the item once more.
     """
-    wanted = content_words(one.text)
-    negations = {"t", *word_patterns("question_words")["negations"].split()}
-    names = {name for word in re.findall(r"[^\W\d_]+", line) if word[0].isupper() for name in plain_words(word)}
-    is_negated = [not negations.isdisjoint(plain_words(part)) for part in (line, one.text)]
-    doer, by = (
-        [at for at, word in enumerate(words(line)) if word in words(who or "")] for who in (one.who, one.asked_by)
-    )
+    people = [words(who or "") for who in (one.who, one.asked_by, one.source.speaker or one.source.sender)]
+    dates = chain.from_iterable(words(one.text[each.start : each.end]) for each in find(one.text, "date"))
+    free, said = {*chain.from_iterable(people), *dates}, [word for word in words(line) if word not in FUNCTION_WORDS]
+    limits = {"t", "if", "unless", "until", "only", *word_patterns("question_words")["negations"].split()}
+    is_limited = [limits.intersection(plain_words(part)) for part in (line, one.text)]
+    doer, by = ([at for at, word in enumerate(words(line)) if word in each] for each in people[:2])
     is_turned = bool(by) and min(doer, default=sys.maxsize) > min(by)
     is_same = any(phrases("open_loops", "person", "en").find(plain_words(line)))
-    is_told = len(wanted & content_words(line)) >= _HELD * len(wanted) and names <= {*plain_words(text)}
-    return is_told and is_negated[0] == is_negated[1] and not (is_turned or is_same)
+    wanted, told = content_words(one.text), iter(words(one.text))
+    is_told = len(wanted.intersection(said)) >= _HELD * len(wanted)
+    keeps = all(word in free or word in told for word in said)
+    return is_told and keeps and is_limited[0] == is_limited[1] and not (is_turned or is_same)
 
 
 @dataclass(slots=True)

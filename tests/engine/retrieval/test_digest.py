@@ -124,6 +124,12 @@ def test_a_model_tells_each_quote_in_words(pkb: Pkb, server: ChatServer) -> None
         "[2] Gus sends Eva Lind the key of the hall.",  # another person
         "[2] Ben Oak does not send Eva Lind the key of the hall.",
         "[2] I have to send the key of the hall.",
+        "[2] Ben Oak already sent Eva Lind the key of the hall.",
+        "[2] Ben Oak refuses to send Eva Lind the key of the hall.",
+        "[2] Ben Oak sends Eva Lind the key of the hall by tomorrow.",
+        "[2] The hall sends Ben Oak the key.",
+        "[3] Ann: decided against the tent, not to rent it.",
+        "[3] Ann: the tent decided to rent.",
         "[3] They decided to rent the tent at http://evil.example",
         "[3] The mayor opens a swimming pool in Paris.",
         "Wednesday Wednesday Wednesday",

@@ -35,6 +35,17 @@ def test_a_day_by_which_something_is_due_is_told(row: str) -> None:
     assert due_day(SAID[language].format(said), datetime(2024, 6, 19, 9)) == date.fromisoformat(day)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("十五天后交", "十二天后交", "每周三次", "两周一次", "明日香さん", "三木曜子さん"),
+        *("отчёт по охране окружающей среды", "в среде разработчиков"),
+    ],
+)
+def test_a_part_of_a_longer_word_is_no_day(said: str) -> None:
+    assert due_day(said, datetime(2024, 6, 19, 9)) is None
+
+
 def read(sentence: str) -> str:
     """Return what a sentence of short mail, or of a meeting, is taken for."""
     if says_done(sentence):
