@@ -375,6 +375,7 @@ def open_loops(
 ) -> Report:
     """Return the open items of a scope, those of `me` first: due in the future by date, then the rest, newest first."""
     ordered, mine, counts = _ordered(reader, options, now, me)
+    catalogue = catalogue.within(options.scope)
     items = (item for one in ordered[: options.limit] if (item := item_of(catalogue, one, mine)))
     return Report(len(ordered), tuple(items), *counts)
 
