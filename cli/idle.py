@@ -266,7 +266,7 @@ _MANY, _NOT_WAITING = 1_000_000, ("nothing", "another")  # how reasons begin tha
 def idle(
     budget: Annotated[str, typer.Option(metavar="TIME", help="Stop after this time: 90s, 10m or 2h.")] = "10m",
     most: Annotated[int | None, typer.Option("--max", metavar="N", min=1, help="Run at most N jobs.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the jobs and their reasons alone.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the jobs and why, and run none.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Run even on battery or while the machine is in use.")] = False,
     install: Annotated[bool, typer.Option("--install", help="Schedule it to run every hour.")] = False,
     uninstall: Annotated[bool, typer.Option("--uninstall", help="Remove the schedule.")] = False,

@@ -263,7 +263,7 @@ def _when(event: Component, start: date | datetime | None, zones: Zones) -> str:
 
 
 def _end(event: Component, start: date | datetime, zones: Zones) -> date | datetime | None:
-    """Return the end in the zone of the start; None without one, or if one is a day and the other a time."""
+    """Return the end in the zone of the start; None if there is none, or if one is a date and the other a time."""
     try:
         if "DTEND" in event:
             end = _time(event, "DTEND", zones)

@@ -49,7 +49,7 @@ class CostFit(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
             b = (self.y * self.xx - self.x * self.xy) / determinant
             if a >= 0 and b >= 0:
                 return a, b
-        # One term alone: the one that explains more.
+        # Keep only the term that explains more.
         of_x, of_y = (one / other if other else 0.0 for one, other in ((self.x, self.xx), (self.y, self.yy)))
         return (of_x, 0.0) if of_x * self.x >= of_y * self.y else (0.0, of_y)
 
