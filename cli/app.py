@@ -263,6 +263,8 @@ def _invoke(args: list[str]) -> int:
             if isinstance(cause, KeyboardInterrupt | SystemExit):
                 return 130 if isinstance(cause, KeyboardInterrupt) else 143
             cause = cause.__context__
+        if "user-defined function raised" in str(error):
+            return 130  # a signal came while SQLite had a checksum computed, and SQLite drops its exception
         raise
     return 0
 

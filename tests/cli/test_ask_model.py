@@ -200,7 +200,8 @@ def test_an_interrupt_while_it_answers_ends_in_130_and_keeps_nothing(words: Pkb)
     assert process.stdout.read(1) == b"F"
     os.kill(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode in (130, 0, -signal.SIGINT)  # 0: it had ended before; the last: it was about to exit
+    # 0: it had ended before; the last: it was about to exit.
+    assert process.returncode in (130, 0, -signal.SIGINT), err
     assert b"Traceback" not in err
     assert out.endswith(b"\n")
 

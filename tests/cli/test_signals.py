@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Pkb
+from tests.demo import environment
+
 LOSING = """
 import os, signal, sys, time
 from cli.app import handle_signals
@@ -52,3 +55,24 @@ def test_an_interrupt_while_a_module_is_imported_exits_with_130(tmp_path: Path) 
     env = {**os.environ, "PYTHONPATH": path}
     ran = subprocess.run([sys.executable, "-m", "interrupted", "list"], env=env, check=False)
     assert ran.returncode == 130
+
+
+_IN_A_CHECKSUM = """
+import os, signal, sys
+from cli.app import main
+def once(frame, event, _):
+    if event == "call" and frame.f_code.co_name == "row_checksum":
+        sys.setprofile(None)
+        os.kill(os.getpid(), signal.SIGINT)
+sys.setprofile(once)
+main()
+"""
+
+
+def test_an_interrupt_while_sqlite_computes_a_checksum_exits_with_130(fresh: Pkb, tmp_path: Path) -> None:
+    (tmp_path / "one.eml").write_text("From: ann@example.org\nSubject: tea\n\nTea is at four.\n")
+    command = [sys.executable, "-c", _IN_A_CHECKSUM, "ingest", str(tmp_path / "one.eml"), "--vectors", "later"]
+    ran = subprocess.run(command, env=environment(fresh.folder), capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr.count("bug")) == (130, 0), ran.stderr
+    assert fresh("ingest", str(tmp_path / "one.eml"), "--vectors", "later").code == 0
+    assert "four" in fresh("ask", "When is tea?").out
