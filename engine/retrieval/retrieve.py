@@ -269,9 +269,9 @@ def places_of(texts: Sequence[str], wanted: Iterable[str]) -> list[dict[str, lis
     """Return the places of each of the wanted words in each text that has it; texts are words joined by spaces."""
     asked, found = frozenset(wanted), [dict[str, list[int]]() for _ in texts]
     for text, where in zip(texts, found, strict=True):
-        for place, word in enumerate(text.split(" ")):
-            if word in asked:
-                where.setdefault(word, []).append(place)
+        each = text.split(" ")
+        for place in [at for at, word in enumerate(each) if word in asked]:
+            where.setdefault(each[place], []).append(place)
     return found
 
 
