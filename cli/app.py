@@ -225,6 +225,8 @@ def current(args: list[str]) -> list[str]:
         return [first, _ALONE[first]]
     if first in _SHORT:
         return [*_SHORT[first], *args[1:]]
+    if first == "help" and args[-1] in _SHORT:
+        return [first, _SHORT[args[-1]][0]]
     if first not in COMMANDS and first not in RENAMED and (len(first.split()) > 1 or first.endswith("?")):
         first, args = "ask", ["ask", *args]
     now = [*RENAMED.get(first, args[:1]), *args[1:]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.app import COMMANDS, _invoke
+from cli.app import _SHORT, COMMANDS, _invoke
 from tests.cli.conftest import Pkb, commands
 from tests.cli.test_terminal import KEY
 from tests.demo import DATA
@@ -193,3 +193,10 @@ def test_show_prints_the_example_of_a_source(pkb: Pkb) -> None:
 def test_a_group_without_a_command_lists_what_it_has(pkb: Pkb) -> None:
     assert pkb("model").out == pkb("model", "list").out
     assert pkb("config").out == pkb("config", "show").out
+
+
+@pytest.mark.parametrize("short", sorted(_SHORT))
+def test_help_knows_the_short_commands(fresh: Pkb, short: str) -> None:
+    ran = fresh("help", short)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith(("Usage: pkb", "pkb "))
