@@ -37,7 +37,8 @@ class Reader:
 
     def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
         """Find the chunks within the scope that contain any of the words, best by BM25 over the whole index first."""
-        return self._mapped.view().by_words(self._query(words), scope.inside(self._collection), limit)
+        view = self._mapped.view()
+        return view.by_words(self._query(view, words), scope.inside(self._collection), limit)
 
     def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:
         """Find the embedded chunks within the scope nearest to a unit vector (one dimension), nearest first."""
@@ -106,11 +107,12 @@ class Reader:
         dated.sort(key=lambda one: (one[0] is None, sign * one[0].timestamp() if one[0] else 0, one[1]))
         return [name for _, name in dated[:most]], total
 
-    def _query(self, words: Sequence[str]) -> "Query":
+    def _query(self, view: "IndexView", words: Sequence[str]) -> "Query":
         from store.shards import Query
 
-        counted, totals = self.frequencies(words), self.totals()
-        known = [word for word in dict.fromkeys(words) if counted.get(word)]
+        known, totals = list(dict.fromkeys(words)), view.totals
+        counted = view.frequencies(known)
+        known = [word for word in known if counted.get(word)]
         return Query({word: totals.inverse_frequency(counted[word]) for word in known}, totals.mean_words)
 
 

@@ -291,7 +291,7 @@ class Shard:
     def _held(self, words: Sequence[str]) -> Iterator[tuple[str, slice]]:
         """Yield those of the words that it has, each with the place of what is known of it."""
         known, ends = self.arrays["word"], self.arrays["word_ends"]
-        keys = np.array([digest(word) for word in words], np.uint64)
+        keys = np.array([_key(word) for word in words], np.uint64)
         for word, key, place in zip(words, keys, np.searchsorted(known, keys).tolist(), strict=True):
             if place < len(known) and known[place] == key:
                 yield word, slice(int(ends[place - 1]) if place else 0, int(ends[place]))
@@ -381,6 +381,9 @@ class Shard:
         names = tuple(name for name in recipients.split("\n") if name)
         vector = arrays["vectors"][chunk] if with_vector and arrays["embedded"][chunk] else None
         return Hit(known, tokens, vector, _moment(moment), sender, names, title, claimed=_moment(claimed))
+
+
+_key = lru_cache(1 << 10)(digest)  # of the words of a question, for all shards
 
 
 @lru_cache(1 << 14)  # all shards name the same people

@@ -210,7 +210,7 @@ def compare(opened: Opened, words: Sequence[str], scope: Scope) -> None:
     expected = by_words(opened, words, scope)
     assert [hit.chunk.id for hit in opened.reader.by_words(words, scope, 100)] == [name for name, _ in expected]
     assert [hit.chunk.id for hit in opened.reader.by_words(words, scope, 2)] == [name for name, _ in expected[:2]]
-    query = opened.reader._query(words)
+    query = opened.reader._query(opened.mapped.view(), words)
     assert {hit.chunk.id: hit.chunk.text for hit in opened.mapped.view().by_words(query, scope, 100)} == {
         name: text for name, text in opened.chunks().items() if name in dict(expected)
     }
@@ -231,7 +231,7 @@ def compare(opened: Opened, words: Sequence[str], scope: Scope) -> None:
 
 def test_the_score_is_that_of_the_rows(opened: Opened) -> None:
     opened.keep(entry("a", "red red tea", "red"), entry("b", "red blue green", "tea"))
-    query, only = opened.reader._query(["red", "tea"]), opened.mapped.view().shards
+    query, only = opened.reader._query(opened.mapped.view(), ["red", "tea"]), opened.mapped.view().shards
     assert len(only) == 1
     found, scores = only[0].score_words(query, only[0].live)
     rows = [only[0].hit(place).chunk.id for place in found]
