@@ -10,6 +10,7 @@ from cli.output import Json, session
 from cli.render import tell
 from engine.settings import chosen, find, keys, meanings, save
 from engine.text.terminal import count, line, size, valid_text, wrap
+from store.checksums import check_place
 
 _Key = Annotated[str, typer.Argument(metavar="KEY", help="Such as ask.k.", autocompletion=output.completes("setting"))]
 config = typer.Typer(help="Show and change settings.", rich_markup_mode=None)
@@ -37,6 +38,8 @@ def put(
     Example: pkb config set ask.k 8
     """
     with session() as opened:
+        if key == "home.tables" and opened.there:
+            check_place(opened.ledger, value)
         kept = save(opened.home.config, key, value)
         output.result({"key": key, "value": kept}, line(f"{key} = {kept}"), as_json=as_json)
         _ = opened.settings  # which says what else cannot be, where something cannot

@@ -81,6 +81,8 @@ def examine(opened: Session, settings: Settings, threads: int) -> Iterator[Check
     }
     for part in optional_parts():
         checks |= part.doctor(home, settings, environ)
+    if settings.home.tables:
+        checks |= {"tables": lambda: _tables(opened)}
     if settings.ingest.ocr:
         missing = Check("ocr", "bad", "tesseract is not installed", "apt install tesseract-ocr")
         checks |= {"ocr": lambda: Check("ocr", "ok", "tesseract") if which("tesseract") else missing}
@@ -108,6 +110,14 @@ def _disk_kind(home: Home, place: str) -> Check:
     if kind == "9p":
         return Check("disk", "note", "a folder of another system (9p): safe if no other system uses the home")
     return Check("disk", "ok", f"local ({kind})")
+
+
+def _tables(opened: Session) -> Check:
+    """Say whether the object store with the tables can be reached."""
+    place = opened.settings.home.tables
+    if not opened.there:
+        return Check("tables", "note", f"{place}, where nothing was written yet", "pkb ingest FOLDER")
+    return Check("tables", "ok", f"{place}, {len(opened.tables.stored()):,} objects")
 
 
 def _weights(name: str, find: Callable[[], str], without: str) -> Check:

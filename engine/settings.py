@@ -27,6 +27,9 @@ def _option(about: str, like: tuple[str, str] | None = None, **limits: Any) -> M
     return Meta(description=about, **limits)
 
 
+_BUCKET = (r"s3://[a-z0-9][a-z0-9.-]+(?:/[\w.-]+)+", "s3://BUCKET/FOLDER, or empty")
+
+
 class HomeSettings(Struct, frozen=True):
     """Where data may be written."""
 
@@ -34,6 +37,9 @@ class HomeSettings(Struct, frozen=True):
         Literal["local", "any"],
         _option("local: not on network disks or in synced folders, which damage SQLite; or any"),
     ] = "local"
+    tables: Annotated[
+        str, _option("s3://BUCKET/FOLDER for the search tables of a new home; empty: on this disk", _BUCKET)
+    ] = ""
 
 
 class MeSettings(Struct, frozen=True):

@@ -17,7 +17,7 @@ from engine import operations
 from engine.idle.scheduler import Machine, why_wait
 from engine.session import Session, session
 from engine.text.terminal import count
-from store.errors import DiskFull, Locked, NoModel, PkbError, as_pkb_error
+from store.errors import DiskFull, Locked, NoModel, PkbError, Unreachable, as_pkb_error
 
 if TYPE_CHECKING:
     from engine.ingest.follow import DueRoot, Follow, Followed, Intervals
@@ -180,14 +180,14 @@ class Watcher:
             self._follow.wait()
 
     def _read(self, due: "DueRoot") -> None:
-        """Read a due root; later, where another process is writing or the disk is full."""
+        """Read a due root; later, where another process is writing, or disk or store fail."""
         began = time.monotonic()
         try:
             with session(self._environ) as opened, opened.home.naming_disk("pkb ingest"):
                 opened.make()
                 summary = self._ingest(opened, due)
                 left = operations.missing_vectors(opened) if summary.kept else None
-        except (Locked, DiskFull) as busy:
+        except (Locked, DiskFull, Unreachable) as busy:
             self._follow.touch(due.path)
             self._listener.put_off(due.path, busy.message)
             return
@@ -229,7 +229,7 @@ class Watcher:
             self._listener.tell("unembedded", None, said=said, message=error.message)
         except Locked:
             self._unembedded = True
-        except DiskFull:
+        except (DiskFull, Unreachable):
             pass  # until the next root is read, at the latest by the regular scan
         if done:
             said = f"{count(done, 'chunk')} embedded" + (f", {left:,} left" if left else "")

@@ -3,25 +3,28 @@
 LanceDB writes every file once, under a new name, and a version of a table is the files that it names. The ledger lists
 the files of the versions that it acknowledges, each with its size, times and CRC32: a file that has not changed since
 costs one `stat`, any other is read and compared. An unlisted file is not part of a table.
+
+Where they are objects in a store, the ledger lists the size and time that the store states, and a check compares these.
 """
 
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from zlib import crc32
 
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from store.errors import DiskFull, PkbError
+from store.errors import DiskFull, PkbError, UsageError
 from store.home import Identity, identity
 
 if TYPE_CHECKING:
     from store.database import Ledger
 
+PLACE = "tables.place"  # the small value that names the object store with the tables, if they are in one
 TAKEN = "taken"  # the small value of a reader's ledger that says what it took over last
 _BLOCK = 1 << 20
 _REWRITTEN = "latest_version_hint.json"  # by every commit; LanceDB manages without it
@@ -40,14 +43,34 @@ class Checksum(Struct, frozen=True):
     crc: int
 
 
+class Objects(Protocol):
+    """The files of the tables in an object store, which writes each as a whole or not at all; all raise Unreachable."""
+
+    def files(self) -> dict[str, Checksum]:
+        """Return what the store says of each file, by its path."""
+        ...
+
+    def remove(self, paths: Sequence[str]) -> None:
+        """Remove files."""
+        ...
+
+    def claim(self) -> None:
+        """Be the home that writes there; PkbError where another one has done so since."""
+        ...
+
+    def confirm(self) -> None:
+        """Raise PkbError where another home has claimed the store since this one did."""
+        ...
+
+
 class TableFiles:
     """The files of the tables that the ledger lists, by their paths in a folder; to change it needs the writer lock.
 
     A writer that died leaves files that are not listed, which the next one removes: every table is as before then.
     """
 
-    def __init__(self, ledger: "Ledger", folder: Path) -> None:
-        self._ledger, self._folder = ledger, folder
+    def __init__(self, ledger: "Ledger", folder: Path, objects: Objects | None = None) -> None:
+        self._ledger, self._folder, self._objects = ledger, folder, objects
 
     def names(self) -> list[str]:
         """Return the names of the tables."""
@@ -62,13 +85,20 @@ class TableFiles:
     def damaged(self, table: str, *, reads: bool = False, whole: bool = False) -> list[str]:
         """Return the files that reading a table may need, or all, which are missing or not as they were written.
 
-        With `reads` they are read even if they seem unchanged.
+        With `reads` they are read even if they seem unchanged. Before objects are read, nobody looks: the store says
+        itself what is missing.
         """
+        if not whole and self._ledger.get(PLACE):
+            return []
+        there = self._objects.files() if self._objects else {}
         while True:
             known = self._listed(table)
             latest = _latest(known)
             read = [path for path in known if whole or path == latest or _part(path) not in (_VERSIONS, _RECORDS)]
-            bad = [path for path in read if not is_intact(self._folder / path, known[path], reads=reads)]
+            if self._objects:
+                bad = [path for path in read if there.get(path) != known[path]]
+            else:
+                bad = [path for path in read if not is_intact(self._folder / path, known[path], reads=reads)]
             if not bad or known == self._listed(table):  # else another process rewrote it meanwhile
                 return bad
 
@@ -77,17 +107,27 @@ class TableFiles:
         latest = _latest(self._listed(table))
         return any(_part(path) in _ROWS or path == latest for path in files)
 
+    def stored(self) -> list[str]:
+        """Return all files that are there."""
+        if self._objects:
+            return [*self._objects.files()]
+        there = (Path(inner, name) for inner, _, names in os.walk(self._folder) for name in names)
+        return [path.relative_to(self._folder).as_posix() for path in there]
+
     def unlisted(self) -> list[str]:
         """Return the files that do not belong to a table."""
-        there = (Path(inner, name) for inner, _, names in os.walk(self._folder) for name in names if name != _REWRITTEN)
         known = self._listed()
-        return [path for one in there if (path := one.relative_to(self._folder).as_posix()) not in known]
+        return [path for path in self.stored() if path not in known and not path.endswith(f"/{_REWRITTEN}")]
 
     def written(self) -> dict[str, Checksum]:
         """Sync the files that are not listed yet, as LanceDB does not, and return their checksums.
 
         DiskFull where the last bytes of a file are missing, which LanceDB may not notice.
         """
+        if self._objects:
+            self._objects.confirm()
+            known = self._listed()
+            return {path: one for path, one in self._objects.files().items() if path not in known}
         found, folders = dict[str, Checksum](), set[Path]()
         for path in self.unlisted():
             if _lacks_end(self._folder / path):
@@ -114,12 +154,16 @@ class TableFiles:
         """Remove what is not listed; PkbError where another ledger than this one tells what is."""
         if self._ledger.get(TAKEN):
             raise PkbError("these tables are those of another home, which writes them", "unset PKB_HOME")
-        known = self._listed()
-        held = {*known, *(f"{folder_of(name)}/{_VERSIONS}/{_REWRITTEN}" for name in self.names())}
-        for inner, _, names in os.walk(self._folder, topdown=False):
-            for path in (Path(inner, name) for name in names):
-                if path.relative_to(self._folder).as_posix() not in held:
-                    path.unlink()
+        if self._objects:
+            self._objects.claim()
+        held = {*self._listed(), *(f"{folder_of(name)}/{_VERSIONS}/{_REWRITTEN}" for name in self.names())}
+        others = [path for path in self.stored() if path not in held]
+        if self._objects:
+            self._objects.remove(others)
+            return
+        for path in others:
+            (self._folder / path).unlink()
+        for inner, _, _ in os.walk(self._folder, topdown=False):
             with suppress(OSError):  # not empty
                 Path(inner).rmdir() if Path(inner) != self._folder else None
 
@@ -127,6 +171,15 @@ class TableFiles:
         below = f"{folder_of(table)}/" if table else ""
         sql = f"SELECT {_LISTED} FROM table_files WHERE substr(path, 1, length(?1)) = ?1"
         return {path: Checksum(Identity(*file), crc) for path, crc, *file in self._ledger.rows.execute(sql, (below,))}
+
+
+def check_place(ledger: "Ledger", wanted: str) -> None:
+    """Raise UsageError where a ledger has tables, and they are not in this object store, or on the disk if it is ''."""
+    now = ledger.get(PLACE) or ""
+    if wanted != now and ledger.rows.execute("SELECT 1 FROM table_files LIMIT 1").fetchone():
+        where = f"in {now}" if now else "on this disk"
+        step = f"pkb config set home.tables {now or repr('')}, or ingest into a new PKB_HOME"
+        raise UsageError(f"the search tables of this home are {where}, and cannot be moved", step)
 
 
 def is_intact(path: Path, known: Checksum, *, reads: bool = False) -> bool:

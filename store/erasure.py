@@ -228,16 +228,16 @@ class Eraser:
         """Rewrite every file that may hold deleted text; returns the old files that are still there."""
         self._knowledge.remove_leftovers(self._home.kv)
         KvFolder(self._ledger, self._home.kv).collect(PATIENT_S)
-        former = set[Path]() if self._is_reader else self._rewrite_tables(on_step)
+        former = set[str]() if self._is_reader else self._rewrite_tables(on_step)
         self._mapped.update(erase=True)  # writes shards that hold removed chunks again, and removes all others
         sql = "DELETE FROM changed_documents WHERE document NOT IN (SELECT id FROM documents)"
         self._ledger.rows.execute(sql)
-        return sorted(str(path) for path in former if path.is_file())
+        return sorted(former & self._tables.stored()) if former else []
 
-    def _rewrite_tables(self, on_step: OnStep) -> set[Path]:
+    def _rewrite_tables(self, on_step: OnStep) -> set[str]:
         """Rewrite the tables, which no user's home does; returns their former files."""
         self._tables.remove_leftovers()
-        former = {path for path in self._home.tables.rglob("*") if path.is_file() and path.suffix != ".json"}
+        former = self._tables.stored()
         VectorStore(self._ledger, self._tables).drop_former()
         names = self._tables.names()
         for number, name in enumerate(names):

@@ -6,6 +6,7 @@ PkbError                  1   any other error
 ├── DamagedLedger         1   the ledger is missing or cannot be read
 ├── DiskFull              1   the disk has no room for what a command writes, or fails
 ├── UnsafePlace           1   the home is on a network disk or in a synced folder
+├── Unreachable           1   the object store with the search tables does not answer, or refuses
 ├── NoStore              10   nothing was ever ingested
 ├── Locked               11   another pkb is writing
 └── NoModel              12   the model asked for is not here
@@ -36,6 +37,14 @@ _TABLES = (  # the system error inside LanceDB's message
     ("os error 30", "the tables cannot be written: read-only", "pkb doctor"),
     ("LanceError(IO)", "the search index is damaged", "pkb doctor --data --repair"),
     ("LanceError(Corrupt", "the search index is damaged", "pkb doctor --data --repair"),
+)
+_STORE = (  # the code of an error of S3 in a library's message
+    (("NoSuchBucket", "NO_SUCH_BUCKET"), "no such bucket", "pkb config get home.tables, then create the bucket"),
+    (
+        ("AccessDenied", "ACCESS_DENIED", "InvalidAccessKeyId", "SignatureDoesNotMatch", "credential", "Forbidden"),
+        "the credentials are missing or refused",
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or ~/.aws/credentials",
+    ),
 )
 _DISK = {
     errno.ENOSPC: "no space left on the disk",
@@ -80,6 +89,16 @@ class DiskFull(PkbError):
 
 class UnsafePlace(PkbError):
     """The home is on a network disk or in a synced folder, where SQLite is not safe."""
+
+
+class Unreachable(PkbError):
+    """The object store with the search tables does not answer, or refuses."""
+
+    def __init__(self, place: str, said: str) -> None:
+        """`said` is a library's message, of which nothing is shown."""
+        found = ((why, step) for marks, why, step in _STORE if any(one in said for one in marks))
+        why, step = next(found, ("no answer", "try again once it answers, or check AWS_ENDPOINT_URL"))
+        super().__init__(f"cannot reach {place}: {why}", step)
 
 
 class NoStore(PkbError):

@@ -11,7 +11,7 @@ from pathlib import Path
 from shutil import rmtree
 
 from store.catalog import Catalog, recount_people
-from store.checksums import TableFiles
+from store.checksums import PLACE
 from store.database import DAMAGE, PRIMARY, TABLES, Ledger, exists, has_schema, intact, open_ledger, read_only
 from store.documents import Knowledge, differing_chunks, differing_documents
 from store.erasure import is_unfinished
@@ -19,7 +19,7 @@ from store.errors import DamagedLedger, PkbError
 from store.home import Home, has_tables
 from store.kv_index import PATIENT_S, KvFolder
 from store.mapped_index import MappedIndex
-from store.tables import Tables
+from store.tables import MARKS, Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
         return  # nothing read from it is reliable
     yield _damaged_rows(ledger)
     interrupted = "a write was interrupted: the next pkb ingest does it again"
-    yield Finding("journal", note=interrupted if TableFiles(ledger, home.tables).unlisted() else "")
+    yield Finding("journal", note=interrupted if tables.has_leftovers() else "")
     unfinished = "pkb forget was interrupted: deleted text may be left; the next pkb forget or pkb ingest finishes it"
     yield Finding("forget", unfinished if is_unfinished(ledger) else "")
     yield _privacy(home)
@@ -215,7 +215,7 @@ def check_slice(home: Home, ledger: Ledger, count: int, is_over: Callable[[], bo
 # A damaged ledger is moved aside, and a new one takes over what cannot be made from documents: folders and history.
 
 _KEPT = ("roots", "history", "rejected_answers", "question_documents", "forgotten")
-_VALUES = ("threads", "forget.key")  # small values that later results must agree with
+_VALUES = ("threads", "forget.key", PLACE, MARKS)  # small values that later results must agree with
 _DAMAGED = ".damaged"
 _FRESH = "ledger.new"
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.json import decode, encode
 
-from store.checksums import TAKEN
+from store.checksums import PLACE, TAKEN
 from store.database import CHANGED_SINCE, EPOCH, NEWEST, Ledger, exists, open_ledger
 from store.errors import DamagedLedger, NoStore, PkbError, UsageError
 from store.home import Home, replacing
@@ -137,8 +137,8 @@ def _note(ledger: Ledger, now: _State, before: _State | None, start: int) -> Non
     ledger.rows.execute(sql, (ledger.generation, start))
     (chunks,) = ledger.rows.execute("SELECT coalesce(sum(chunks), 0) FROM main.documents").fetchone()
     missing = _of_source(ledger, "chunks") - _of_source(ledger, "embedded")
-    sql = "INSERT OR REPLACE INTO meta SELECT * FROM source.meta WHERE name = 'vectors'"
-    ledger.rows.execute(sql)
+    sql = "INSERT OR REPLACE INTO meta SELECT * FROM source.meta WHERE name IN ('vectors', ?)"
+    ledger.rows.execute(sql, (PLACE,))
     ledger.set("chunks", str(chunks))
     ledger.set("embedded", str(max(0, chunks - missing)))
     if before is None or replace(now, rest=before.rest) != before:

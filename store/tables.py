@@ -1,26 +1,35 @@
 """LanceDB, known to this module alone: typed tables, rewritten to compact, to repair and to forget.
 
-Knows columns and conditions, not what a row means.
+They are in a folder or in an object store. Knows columns and conditions, not what a row means.
 """
 
 import errno
 import gc
+import os
+import re
+import secrets
 import sqlite3
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 
-from store.checksums import TableFiles, folder_of
+from store.checksums import PLACE, Checksum, TableFiles, folder_of
 from store.database import Ledger
-from store.errors import DamagedTable
+from store.errors import DamagedTable, PkbError, Unreachable, UsageError
+from store.home import Identity
 from store.types import Row, Vectors
 
 
@@ -105,9 +114,120 @@ _CHUNKS = [
 # Apart from the chunks: filling a column rewrites its rows.
 _VECTORS = [*_fields(pa.string(), "id", "document"), *_ABOUT]
 
+_REQUEST = re.compile(r"RetryError|Generic \{ store|Generic S3 error|NoSuchBucket|error sending request")
 # Failing, closed, too many open, full, read-only, quota: no damage.
 _SYSTEM = tuple(f"(os error {number})" for number in (5, 13, 24, 28, 30, errno.EDQUOT))
 Acknowledge = Callable[..., AbstractContextManager[None]]  # it is given the name of a table that was replaced
+
+_HERE = ("localhost", "127.0.0.1", "::1")
+_AT_ONCE = 16  # requests
+_MARK = "writer"  # the object that names the last change of the home that writes
+MARKS = "tables.marks"  # the small value of the ledger with what it may hold: the last mark, and the next
+_ANSWER_S, _READ_S, _WRITE_S = 3, 5, 20  # for what is small, and tried twice; for LanceDB, which tries six times
+
+
+class ObjectStore:
+    """The files of the tables as objects below s3://BUCKET/FOLDER; Unreachable where it does not answer or refuses.
+
+    Credentials and region are found as AWS's own programs find them, the endpoint in AWS_ENDPOINT_URL.
+    """
+
+    def __init__(self, place: str, ledger: Ledger) -> None:
+        self.place, self._root, self._ledger = place, place.removeprefix("s3://").rstrip("/"), ledger
+        self._endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+        if self._endpoint.startswith("http:") and urlsplit(self._endpoint).hostname not in _HERE:
+            raise UsageError("AWS_ENDPOINT_URL would send mail unencrypted", "an address that begins with https://")
+
+    def options(self, *, writes: bool) -> dict[str, str]:
+        """Return LanceDB's options: nothing waits for long, but a writer longer than a reader."""
+        found = {"connect_timeout": f"{_ANSWER_S}s", "timeout": f"{_WRITE_S if writes else _READ_S}s"}
+        found |= {"client_max_retries": "0", "download_retry_count": "1"}
+        if self._endpoint:
+            found |= {"aws_endpoint": self._endpoint, "allow_http": str(self._endpoint.startswith("http:")).lower()}
+        return found
+
+    def files(self) -> dict[str, Checksum]:
+        """Return what the store says of each file of a table, by its path."""
+        return {path: one for path, one in self._listed().items() if path.split("/")[0].endswith(folder_of(""))}
+
+    def remove(self, paths: Sequence[str]) -> None:
+        """Remove files."""
+
+        def remove(path: str) -> None:
+            with suppress(FileNotFoundError):
+                self._objects.delete_file(f"{self._root}/{path}")
+
+        with self._reached(), ThreadPoolExecutor(_AT_ONCE) as pool:
+            deque(pool.map(remove, paths), maxlen=0)
+
+    def check(self) -> None:
+        """Raise Unreachable if the store does not answer, sooner than LanceDB does."""
+        with self._reached():
+            self._objects.get_file_info(f"{self._root}/{_MARK}")
+
+    def claim(self, *, whatever: bool = False) -> None:
+        """Mark the store as this home's for a change; PkbError where another has done so since, or keeps files there.
+
+        With `whatever`, it is this home's from now on.
+        """
+        known, before = (self._ledger.get(MARKS) or "").split(), self._mark()
+        if not whatever and before not in known and (before or self._listed()):
+            step = "pkb config set home.tables s3://BUCKET/ANOTHER-FOLDER, or if that home is gone: "
+            raise PkbError(f"another home or program has written to {self.place}", f"{step}pkb doctor --data --repair")
+        fresh = secrets.token_hex(8)
+        self._ledger.rows.execute("PRAGMA synchronous = FULL")  # a mark that it forgot would be another home's
+        self._ledger.set(MARKS, f"{before} {fresh}")
+        with self._reached(), self._objects.open_output_stream(f"{self._root}/{_MARK}") as stream:
+            stream.write(fresh.encode())
+        self.confirm()
+
+    def confirm(self) -> None:
+        """Raise PkbError where another home has claimed the store since this one did."""
+        if self._mark() != (self._ledger.get(MARKS) or "").split(" ")[-1]:
+            raise PkbError(f"another home is writing to {self.place}", "pkb doctor --data")
+
+    def _mark(self) -> str:
+        try:
+            with self._reached(), self._objects.open_input_stream(f"{self._root}/{_MARK}") as stream:
+                version, content = stream.metadata().get("VersionId", b"null"), stream.read()
+        except FileNotFoundError:
+            return ""
+        if version not in (b"", b"null"):
+            why = f"the bucket of {self.place} keeps earlier versions of objects, which pkb forget cannot erase"
+            raise PkbError(why, "turn its versioning off and empty it")
+        return str(content.decode())
+
+    def _listed(self) -> dict[str, Checksum]:
+        from pyarrow.fs import FileSelector
+
+        with self._reached():
+            found = self._objects.get_file_info(FileSelector(self._root, allow_not_found=True, recursive=True))
+        files = {one.path.removeprefix(f"{self._root}/"): one for one in found if one.is_file}
+        about = {path: Identity(one.size, one.mtime_ns, 0, 0) for path, one in files.items()}
+        return {path: Checksum(one, crc32(f"{path} {one}".encode())) for path, one in about.items()}
+
+    @cached_property
+    def _objects(self) -> Any:
+        from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
+
+        scheme, _, host = self._endpoint.rpartition("://")
+        return S3FileSystem(
+            endpoint_override=host or None,
+            scheme=scheme or "https",
+            region=os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
+            connect_timeout=_ANSWER_S,
+            request_timeout=_ANSWER_S,
+            retry_strategy=AwsStandardS3RetryStrategy(max_attempts=2),
+        )
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise Unreachable(self.place, str(error)) from None
 
 
 class Tables:
@@ -117,7 +237,9 @@ class Tables:
     """
 
     def __init__(self, folder: Path, ledger: Ledger) -> None:
-        self._folder, self._ledger, self._files = folder, ledger, TableFiles(ledger, folder)
+        place = ledger.get(PLACE)
+        self._store = ObjectStore(place, ledger) if place else None
+        self._folder, self._ledger, self._files = folder, ledger, TableFiles(ledger, folder, self._store)
         self._changing: dict[str, Any] | None = None  # for writing, within `change`
 
     @contextmanager
@@ -132,7 +254,7 @@ class Tables:
         try:
             yield self._acknowledge
         except Exception:
-            with suppress(OSError, sqlite3.Error):  # else the next change does it
+            with suppress(OSError, sqlite3.Error, PkbError):  # else the next change does it
                 self._files.settle()
             raise
         finally:
@@ -166,7 +288,7 @@ class Tables:
         """Yield columns of the rows of a table under a condition, some at a time."""
         if not self.has(name):
             return
-        with _damage_of(name):
+        with self._damage_of(name):
             query = self._table(name).search().where(condition).select(list(columns))
             for batch in query.limit(None).to_batches():
                 yield from batch.to_pylist()
@@ -175,7 +297,7 @@ class Tables:
         """Return the vectors under a condition, by id."""
         if not self.has(name):
             return {}
-        with _damage_of(name):
+        with self._damage_of(name):
             query = self._table(name).search().where(condition).select(["id", "vector"])
             found = query.limit(None).to_arrow()
         column = found["vector"].combine_chunks()
@@ -186,12 +308,12 @@ class Tables:
         """Count rows."""
         if not self.has(name):
             return 0
-        with _damage_of(name):
+        with self._damage_of(name):
             return int(self._table(name).count_rows(condition))
 
     def rewrite(self, name: str) -> None:
         """Write the rows into few new files and remove all others: nothing of deleted rows is left. Breaks readers."""
-        with self.change() as acknowledge, _damage_of(name):
+        with self.change() as acknowledge, self._damage_of(name):
             table = self._connected().open_table(name)
             rows = table.search().limit(None).to_batches()
             self._create(name, data=rows, schema=table.schema, mode="overwrite")
@@ -202,6 +324,14 @@ class Tables:
     def remove_leftovers(self) -> None:
         """Remove what a writer that died left; needs the writer lock."""
         self._files.settle()
+
+    def stored(self) -> set[str]:
+        """Return all files and objects of tables that are there, but for hints at the latest version."""
+        return {path for path in self._files.stored() if not path.endswith(".json")}
+
+    def has_leftovers(self) -> bool:
+        """Return whether a writer died and left something."""
+        return bool(self._files.unlisted())
 
     def names(self) -> list[str]:
         """Return the names of the tables."""
@@ -228,7 +358,12 @@ class Tables:
         return {name: files for name, files in found.items() if files}
 
     def repair(self) -> None:
-        """Rewrite damaged tables, and drop those whose rows are lost; breaks readers, so be alone."""
+        """Rewrite damaged tables, and drop those whose rows are lost; breaks readers, so be alone.
+
+        An object store that another home wrote to is this one's from now on.
+        """
+        if self._store:
+            self._store.claim(whatever=True)
         self._files.settle()
         for name, files in self.damaged(reads=True).items():
             if not self._files.hold_rows(name, files):
@@ -241,11 +376,11 @@ class Tables:
     def _writing(self, name: str) -> Iterator[None]:
         """Write to a table, in a change of its own outside of one."""
         if self._changing is not None:
-            with _damage_of(name):
+            with self._damage_of(name):
                 yield
             return
         with self.change() as acknowledge:
-            with _damage_of(name):
+            with self._damage_of(name):
                 yield
             with acknowledge():
                 pass
@@ -276,19 +411,28 @@ class Tables:
 
     def _connected(self) -> Any:
         # Anew each time, a millisecond: a connection remembers tables that were replaced meanwhile.
-        return lancedb.connect(self._folder)
+        if self._store is None:
+            return lancedb.connect(self._folder)
+        if self._changing is None:
+            self._store.check()
+        options = self._store.options(writes=self._changing is not None)
+        return lancedb.connect(self._store.place, storage_options=options)
 
+    @contextmanager
+    def _damage_of(self, name: str) -> Iterator[None]:
+        """Turn errors of LanceDB, and panics of its native code, that are due to files into DamagedTable, Unreachable.
 
-@contextmanager
-def _damage_of(name: str) -> Iterator[None]:
-    """Turn errors of LanceDB, and panics of its native code, that are due to the content of files into DamagedTable."""
-    try:
-        yield
-    except BaseException as error:
-        text = str(error)
-        known = isinstance(error, (OSError, RuntimeError, ValueError))
-        ours = "lance" in text.lower() or text.startswith("Invalid input")
-        is_damage = known and ours and not any(mark in text for mark in _SYSTEM)
-        if not is_damage and type(error).__name__ not in ("PanicException", "RustPanic"):
-            raise
-        raise DamagedTable(name) from None
+        It says of an object that is missing that it was not found, and of a request that failed, how often it tried.
+        """
+        try:
+            yield
+        except BaseException as error:
+            text = str(error)
+            known = isinstance(error, (OSError, RuntimeError, ValueError))
+            if known and self._store and _REQUEST.search(text):
+                raise Unreachable(self._store.place, text) from None
+            ours = "lance" in text.lower() or text.startswith("Invalid input")
+            is_damage = known and ours and not any(mark in text for mark in _SYSTEM)
+            if not is_damage and type(error).__name__ not in ("PanicException", "RustPanic"):
+                raise
+            raise DamagedTable(name) from None
