@@ -10,7 +10,6 @@ from cli.output import Json, session
 from cli.render import tell
 from engine.settings import chosen, find, keys, meanings, save
 from engine.text.terminal import count, line, size, valid_text, wrap
-from store.checksums import check_place
 
 _Key = Annotated[str, typer.Argument(metavar="KEY", help="Such as ask.k.", autocompletion=output.completes("setting"))]
 config = typer.Typer(help="Show and change settings.", rich_markup_mode=None)
@@ -39,7 +38,9 @@ def put(
     """
     with session() as opened:
         if key == "home.tables" and opened.there:
-            check_place(opened.ledger, value)
+            from store.checksums import refuse_move
+
+            refuse_move(opened.ledger, value)
         kept = save(opened.home.config, key, value)
         output.result({"key": key, "value": kept}, line(f"{key} = {kept}"), as_json=as_json)
         _ = opened.settings  # which says what else cannot be, where something cannot

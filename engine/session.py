@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from engine.settings import AdapterSettings, Experiment, MeSettings, Settings, load, put, unknown
 from prompts import word_patterns
-from store.checksums import PLACE, check_place
 from store.errors import DamagedLedger, DiskFull, NoModel, UnsafePlace, UsageError, disk_failure
 from store.home import ELSEWHERE, has_tables, is_full, locate, unsafe_place
 from store.types import fold, replace
@@ -139,6 +138,7 @@ class Session:
         """Open the ledger, on a full disk a copy; NoStore if there is none, DamagedLedger where it was lost."""
         from sqlite3 import OperationalError
 
+        from store.checksums import settle_place
         from store.database import open_ledger
 
         if self.there and self.unsafe:
@@ -157,8 +157,7 @@ class Session:
             else:
                 opened = open_ledger(self.home.ledger, create=self._create, durable=self._create)
                 if self._create:
-                    check_place(opened, self.settings.home.tables)
-                    opened.set(PLACE, self.settings.home.tables)
+                    settle_place(opened, self.settings.home.tables)
             self._file = self.home.ledger.stat().st_ino
             if self.home.source is None and self.home.mail.is_dir():
                 from store.catalog import follow_mail

@@ -173,8 +173,15 @@ class TableFiles:
         return {path: Checksum(Identity(*file), crc) for path, crc, *file in self._ledger.rows.execute(sql, (below,))}
 
 
-def check_place(ledger: "Ledger", wanted: str) -> None:
-    """Raise UsageError where a ledger has tables, and they are not in this object store, or on the disk if it is ''."""
+def settle_place(ledger: "Ledger", wanted: str) -> None:
+    """Note in which object store the tables are to be; none if it is empty. UsageError where they are elsewhere."""
+    if wanted != (ledger.get(PLACE) or ""):
+        refuse_move(ledger, wanted)
+        ledger.set(PLACE, wanted)
+
+
+def refuse_move(ledger: "Ledger", wanted: str) -> None:
+    """Raise UsageError where there are tables, and not in this object store."""
     now = ledger.get(PLACE) or ""
     if wanted != now and ledger.rows.execute("SELECT 1 FROM table_files LIMIT 1").fetchone():
         where = f"in {now}" if now else "on this disk"

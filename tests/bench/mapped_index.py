@@ -18,6 +18,7 @@ import numpy as np
 
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.text.question import Question, understand
+from store.checksums import settle_place
 from store.database import Ledger, open_ledger
 from store.documents import Knowledge, VectorStore
 from store.home import Home
@@ -55,11 +56,12 @@ def main() -> None:
                 print(line, flush=True)
 
 
-def filled(folder: Path, count: int) -> Opened:
-    """Make a home of so many chunks, with vectors."""
+def filled(folder: Path, count: int, place: str = "") -> Opened:
+    """Make a home of so many chunks, with vectors, whose tables may be in an object store."""
     home, random = Home(folder / "data", folder / "cache", folder / "config.toml"), np.random.default_rng(count)
     home.create()
     ledger = open_ledger(home.ledger, create=True)
+    settle_place(ledger, place)
     tables = Tables(home.tables, ledger)
     entries, vectors = list(_entries(count, random)), _vectors(count, random)
     _fill(ledger, tables, entries, vectors)
