@@ -35,15 +35,11 @@ FAILURES = (OSError, HTTPException, ValueError, LookupError, TypeError, RuntimeE
 
 
 class RemoteMiss(Exception):
-    """A node that could not be had; `reason` is one word.
+    """A node that could not be had; the message is a reason of one word.
 
     absent: not there any more; late: not within the time; cancelled; unreachable: no connection, or it broke; refused:
     no answer of the protocol; damaged: not the node that was wanted.
     """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 class RemoteCall:
@@ -252,7 +248,7 @@ class Remote:
         try:
             sizes, seconds = self._run(RemoteCall(), within_s, ask)
         except RemoteMiss as miss:
-            self.last_miss = miss.reason
+            self.last_miss = str(miss)
             return ()
         self._answers.append((self._now(), 1, seconds))
         return sizes
@@ -302,7 +298,7 @@ class Remote:
         except RuntimeError:  # no thread can be started
             reason = "unreachable"
         except RemoteMiss as miss:
-            reason = miss.reason
+            reason = str(miss)
         finally:
             with self._lock:
                 del self._calls[call]

@@ -80,7 +80,7 @@ Served = tuple[Remote, Nodes, SharingServer, Path]
 def why(work: Callable[[], object]) -> str:
     with pytest.raises(RemoteMiss) as caught:
         work()
-    return caught.value.reason
+    return str(caught.value)
 
 
 def test_a_path_is_found_in_one_request_and_its_nodes_come_equal_byte_for_byte(served: Served) -> None:
