@@ -32,7 +32,9 @@ SYSTEM, USER, ANSWER = "SystemTextOfPkb", "UserTextOfPkb", "AnswerTextOfPkb"
 TODAY = datetime(2024, 7, 26)  # for templates that print a date: a prompt must not change daily
 TEMPLATE_FILE, TEMPLATE_KEY, TEMPLATE_NAME = "chat_template.jinja", "chat_template", "default"
 GENERATION = re.compile(r"(\{%-?\s*)(end)?generation(?=\s*-?%\})")
-TEMPLATE_ERRORS = (TemplateError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+_OF_CONTENT = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)  # what a model's files raise
+TEMPLATE_ERRORS = (TemplateError, RecursionError, *_OF_CONTENT)
+LOAD_ERRORS = (OSError, AssertionError, RuntimeError, *_OF_CONTENT)
 
 SEPARATE = ({"role": "system", "content": SYSTEM}, {"role": "user", "content": USER})
 MERGED = ({"role": "user", "content": SYSTEM + USER},)
@@ -117,26 +119,10 @@ def _refuse(message: str) -> None:
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "n_ctx")
 DEFAULT_CONTEXT = 2048  # tokens, for a config that names none
 SPECIAL_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token")
-LOAD_ERRORS = (
-    OSError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    AssertionError,
-    ArithmeticError,
-    RuntimeError,
-)
 
 
 def load_parts(
-    folder: Path,
-    opened: Callable[[Path], Any],
-    *,
-    name: str,
-    cache: Path,
-    threads: int | None,
-    memory_share: float,
+    folder: Path, opened: Callable[[Path], Any], *, name: str, cache: Path, threads: int | None, memory_share: float
 ) -> tuple[Tokenizer, Any]:
     """Set memory limit and BLAS, load tokenizer and weights; PkbError if damaged or too large, NoModel without MLX."""
     runtime.require_backend()
