@@ -12,22 +12,10 @@ from typing import Any
 
 from msgspec.structs import astuple
 
+from store import kv_files
 from store.database import HOLDS_TEXT, Ledger
 from store.home import Identity, identity
-from store.kv_files import (
-    PARTIAL,
-    SUFFIX,
-    BadNode,
-    Key,
-    Node,
-    TreeRoot,
-    child_key,
-    first_key,
-    pack,
-    shared,
-    unpack,
-    verify,
-)
+from store.kv_files import PARTIAL, SUFFIX, BadNode, Key, Node, TreeRoot
 from store.locks import Locks
 
 _DAY_S = 86_400
@@ -77,7 +65,7 @@ class KvIndex:
     def sharing_prefix(self, parent: Key, ids: Sequence[int], sub_step: int) -> list[Node]:
         """Return the children of a node that share at least one sub-step with a segment."""
         sql = f"SELECT {_NODE} FROM kv_nodes WHERE parent = ? AND first = ?"
-        return [_node(row) for row in self._rows.execute(sql, (parent, first_key(ids, sub_step)))]
+        return [_node(row) for row in self._rows.execute(sql, (parent, kv_files.first_key(ids, sub_step)))]
 
     def below(self, keys: Iterable[Key]) -> set[Key]:
         """Return those of the nodes that are stored, and all of their descendants."""
@@ -86,12 +74,13 @@ class KvIndex:
     def add(self, node: Node, sub_step: int, root: TreeRoot) -> bool:
         """Add a node; False where its parent was removed, or a document was forgotten meanwhile."""
         assert node.verified, "its file was not written"
-        place = (node.key, node.parent, node.path, node.depth, pack(node.ids), first_key(node.ids, sub_step))
+        ids = (kv_files.pack(node.ids), kv_files.first_key(node.ids, sub_step))
         about = (node.bytes, node.seconds, node.created, node.last_used, node.document, *astuple(node.verified))
         sql = f"""INSERT INTO kv_nodes (key, parent, path, depth, ids, first, bytes, seconds, created, last_used,
                  document, size, mtime_ns, ctime_ns, inode) SELECT {", ".join("?" * 15)}
                  WHERE ? IN (SELECT ? UNION SELECT key FROM kv_nodes WHERE key = ?)"""
-        return self._rows.execute(sql, (*place, *about, node.parent, root.key, node.parent)).rowcount == 1
+        row = (node.key, node.parent, node.path, node.depth, *ids, *about, node.parent, root.key, node.parent)
+        return self._rows.execute(sql, row).rowcount == 1
 
     def set_verified(self, key: Key, file: Identity) -> None:
         """Store the identity of a file that was verified."""
@@ -147,7 +136,7 @@ class KvIndex:
 def _node(row: Sequence[Any]) -> Node:
     key, parent, path, depth, ids, *about = row
     about[-4:] = [Identity(*about[-4:])]
-    return Node(key, parent, path, depth, unpack(ids or b""), *about)
+    return Node(key, parent, path, depth, kv_files.unpack(ids or b""), *about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +169,14 @@ def path_keys(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Key]:
     """Return the key of every prefix of a prompt, the root's first."""
     keys = [root.key]
     for ids in segments:
-        keys.append(child_key(keys[-1], ids))
+        keys.append(kv_files.child_key(keys[-1], ids))
     return keys
 
 
 def best_partial(index: KvIndex, parent: Key, ids: Sequence[int], sub_step: int) -> tuple[Node, int] | None:
     """Return the child that shares most tokens with a segment, and how many, if any shares a sub-step."""
     alike = index.sharing_prefix(parent, ids, sub_step)
-    found = [(node, count) for node in alike if (count := shared(node.ids, ids, sub_step))]
+    found = [(node, count) for node in alike if (count := kv_files.shared(node.ids, ids, sub_step))]
     return max(found, key=lambda one: (one[1], one[0].last_used, one[0].key), default=None)
 
 
@@ -227,7 +216,7 @@ class KvFolder:
         if found == known.verified and not read_data:
             return True
         try:
-            header = verify(path)
+            header = kv_files.verify(path)
         except (BadNode, OSError):
             return False
         if (header.key, header.parent, header.path, header.ids) != (node.key, node.parent, node.path, node.ids):

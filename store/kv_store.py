@@ -13,21 +13,10 @@ from functools import partial
 from itertools import takewhile
 from pathlib import Path
 
+from store import kv_files
 from store.database import Ledger
 from store.home import identity, size_on_disk
-from store.kv_files import (
-    BadNode,
-    Header,
-    Key,
-    Node,
-    Tensor,
-    TreeRoot,
-    child_key,
-    document_of,
-    size_of,
-    verify,
-    write,
-)
+from store.kv_files import BadNode, Header, Key, Node, Tensor, TreeRoot, child_key
 from store.kv_index import LACKING, KvFolder, Match, best_partial, path_keys, unlink
 from store.types import replace
 
@@ -144,13 +133,14 @@ class KvStore:
         """
         above = TreeRoot(parent.key, parent.path) if parent else root
         header = Header(root.key, child_key(above.key, ids), above.key, child_key(above.path, ids), tuple(ids))
-        depth, size = parent.depth + 1 if parent else 1, size_of(header, tensors)
-        node = Node(header.key, above.key, header.path, depth, header.ids, size, seconds, self._now(), self._now(), 0)
+        depth, size = parent.depth + 1 if parent else 1, kv_files.size_of(header, tensors)
+        about = (size, seconds, self._now(), self._now(), 0, kv_files.document_of(ids))
+        node = Node(header.key, above.key, header.path, depth, header.ids, *about)
         try:
             with self.folder.alone(_PATIENT_S) as is_alone:
                 if (known := self.index.find(node.key)) or not is_alone:
                     return known
-                stored = self._write(replace(node, document=document_of(ids)), root, header, tensors, evict=evict)
+                stored = self._write(node, root, header, tensors, evict=evict)
         except OSError:
             stored = None  # full or failing disk: the segment is computed again
         if stored is None:
@@ -243,9 +233,9 @@ class KvStore:
             return None
         path = self.path_of(node)
         with suppress(BadNode, OSError):
-            write(path, header, tensors)
+            kv_files.write(path, header, tensors)
             node = replace(node, verified=identity(path))
-            verify(path)
+            kv_files.verify(path)
             if self.index.add(node, self.sub_step, root):
                 return node
         unlink(path)

@@ -15,36 +15,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from engine.ask.keys import (
-    Key,
-    agreed,
-    begin,
-    fingerprint,
-    gather_context,
-    key_of,
-    relocate,
-    same_answer,
-    scope_of,
-    store_answer,
-)
+from engine.ask import keys
 from engine.ask.pipeline import change_of
 from engine.ask.semantic import above
 from engine.backends import Generative
 from engine.settings import Settings
 from engine.text.time_sensitive import time_sensitivity
 from engine.types import Answer, AskOptions, Backend, Trace, json_values
-from store.answers import (
-    AnswerBank,
-    CachedAnswer,
-    Notice,
-    Notices,
-    Origin,
-    RefreshCandidates,
-    Verifications,
-    confirm,
-    mean_seconds,
-    most_used,
-)
+from store import answers
+from store.answers import AnswerBank, CachedAnswer, Notice, Notices, Origin, RefreshCandidates, Verifications
 from store.database import Ledger
 from store.jobs import DONE, Job, Outcome
 from store.types import replace
@@ -80,7 +59,7 @@ class Reasker:
     def most_used(self, limit: int, *, before: int | None = None, prefilled: bool = False) -> list[bytes]:
         """Return the keys of entries that may be made the same way now, the most used first: see `most_used`."""
         writer, day = f"{self.backend.fingerprint}/", self.now.date().isoformat()
-        return most_used(self.ledger, writer, day, limit, before=before, prefilled=prefilled)
+        return answers.most_used(self.ledger, writer, day, limit, before=before, prefilled=prefilled)
 
     def makes(self, key: bytes, cached: CachedAnswer) -> bool:
         """Return whether an entry would be made under the same key now: by this writer, for this day and wording.
@@ -89,9 +68,9 @@ class Reasker:
         """
         return is_lasting(cached.question) and self.key_of(cached.question, options_of(cached)).digest == key
 
-    def key_of(self, question: str, options: AskOptions) -> Key:
+    def key_of(self, question: str, options: AskOptions) -> keys.Key:
         """Return the key of a question as it is asked now."""
-        return key_of(self.backend, self.ledger, question, options, self.now)
+        return keys.key_of(self.backend, self.ledger, question, options, self.now)
 
     def is_cached(self, question: str, options: AskOptions) -> bool:
         """Return whether a question has an entry."""
@@ -99,8 +78,8 @@ class Reasker:
 
     def evidence(self, cached: CachedAnswer) -> "Evidence":
         """Retrieve for a stored question as of now, as a model is shown it."""
-        asked = begin(self.backend, self.ledger, cached.question, options_of(cached), self.now)
-        found = gather_context(self.backend, asked)
+        asked = keys.begin(self.backend, self.ledger, cached.question, options_of(cached), self.now)
+        found = keys.gather_context(self.backend, asked)
         backend = self.backend
         return backend.narrow(found.question, found.evidence) if isinstance(backend, Generative) else found.evidence
 
@@ -116,21 +95,21 @@ class Reasker:
         UsageError if it is empty.
         """
         backend, reply = self.backend.within(options.scope), None
-        ask = begin(backend, self.ledger, question, options, self.now)
+        ask = keys.begin(backend, self.ledger, question, options, self.now)
         ask.trace.asked = False
-        asked = gather_context(backend, ask)
+        asked = keys.gather_context(backend, ask)
         if decode:
             written = backend.generate(asked.question, asked.evidence, ask.trace, None)
-            reply = agreed(replace(written, question=question))
+            reply = keys.agreed(replace(written, question=question))
             ask.trace.keep()
         else:
             backend.prefill(asked.question, asked.evidence, ask.trace)
-        kept = store_answer(AnswerBank(self.ledger), self.settings, ask, asked, reply, origin, source)
+        kept = keys.store_answer(AnswerBank(self.ledger), self.settings, ask, asked, reply, origin, source)
         return Prepared(ask.key.digest, kept, reply, ask.trace)
 
     def answer_s(self) -> float:
         """Return the seconds that an answer typically takes."""
-        return mean_seconds(self.ledger, self.backend.fingerprint) or 1.0  # until one was made
+        return answers.mean_seconds(self.ledger, self.backend.fingerprint) or 1.0  # until one was made
 
 
 def is_lasting(question: str) -> bool:
@@ -140,7 +119,7 @@ def is_lasting(question: str) -> bool:
 
 def options_of(cached: CachedAnswer) -> AskOptions:
     """Return the options that an entry was asked with: the last part of its writer is the number of passages."""
-    return AskOptions(scope_of(cached.scope), int(cached.writer.rpartition("/")[2]))
+    return AskOptions(keys.scope_of(cached.scope), int(cached.writer.rpartition("/")[2]))
 
 
 def demand(cached: CachedAnswer) -> float:
@@ -162,8 +141,8 @@ def plan_refreshes(reasker: Reasker) -> list[Job]:
         "new mail since it was answered": reasker.most_used(_MOST, before=ledger.generation),
         "prefilled, not answered yet": reasker.most_used(_MOST, prefilled=True) if reasker.decode else [],
     }
-    for reason, keys in lists.items():
-        found = ((key, AnswerBank(ledger).find(key)) for key in keys if key.hex() not in planned)
+    for reason, listed in lists.items():
+        found = ((key, AnswerBank(ledger).find(key)) for key in listed if key.hex() not in planned)
         jobs = [
             Job("refresh", key.hex(), one.question, reason, demand(one), max(0.01, one.made_ms / 1000))
             for key, one in found
@@ -180,11 +159,12 @@ def refresh(reasker: Reasker, job: Job) -> Outcome:
     if cached is None or cached.state == "pending" or not reasker.makes(key, cached):
         return Outcome("cached")
     evidence, decode = reasker.evidence(cached), reasker.decode or cached.state == "answered"
-    if fingerprint(evidence, cached.writer) == cached.evidence and (cached.state == "answered" or not decode):
-        moved = relocate(cached, evidence) if cached.reply else cached  # its sources may have other paths and lines
+    if keys.fingerprint(evidence, cached.writer) == cached.evidence and (cached.state == "answered" or not decode):
+        # Its sources may have other paths and lines.
+        moved = keys.relocate(cached, evidence) if cached.reply else cached
         if moved != cached:
             AnswerBank(ledger).put(key, moved, reasker.settings.bank.bytes)
-        confirm(ledger, key, generation, cached.evidence)
+        answers.confirm(ledger, key, generation, cached.evidence)
         RefreshCandidates(ledger).remove(key)
         return DONE
     prepared = reasker.answer(cached, decode=decode)
@@ -226,7 +206,7 @@ def verify(reasker: Reasker, job: Job) -> Outcome:
     prepared = reasker.answer(cached)
     reply = prepared.reply
     assert reply, "a verification writes an answer"
-    right = same_answer(reply.text, pending.served, reply.span)
+    right = keys.same_answer(reply.text, pending.served, reply.span)
     # A different answer says nothing about the similarity of the questions where messages have changed since.
     counts = right or prepared.kept.generation == cached.generation or prepared.kept.evidence == cached.evidence
     if counts:

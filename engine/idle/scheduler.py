@@ -20,26 +20,11 @@ from typing import TYPE_CHECKING
 
 from engine.operations import OnProgress, finish_forgetting
 from engine.session import Session, now
+from store import jobs
 from store.database import Ledger
 from store.errors import Locked, NoModel, PkbError
 from store.history import History
-from store.jobs import (
-    IdleReport,
-    IdleRequest,
-    Job,
-    JobAccount,
-    JobResult,
-    JobRow,
-    Jobs,
-    Kind,
-    Outcome,
-    OutOfTime,
-    Planned,
-    Plans,
-    State,
-    is_finished,
-    mark_finished,
-)
+from store.jobs import IdleReport, IdleRequest, Job, JobAccount, JobResult, Jobs, Kind, Outcome, OutOfTime, Plans
 
 if TYPE_CHECKING:
     from engine.llm.resident import ResidentModel
@@ -239,7 +224,7 @@ class JobRunner:
         Once the time is up nothing more is planned.
         """
         while True:
-            generation, seen = self.ledger.generation, set[State]()
+            generation, seen = self.ledger.generation, set[jobs.State]()
             for kind, plan in plans.items():
                 if self.is_over():
                     return  # planning takes its time too
@@ -255,11 +240,11 @@ class JobRunner:
         """Return whether the time is up."""
         return self.clock() > self.until
 
-    def _run_kind(self, kind: Kind, plan: Callable[[], Sequence[Planned]], generation: int) -> Iterator[JobResult]:
+    def _run_kind(self, kind: Kind, plan: Callable[[], Sequence[jobs.Planned]], generation: int) -> Iterator[JobResult]:
         """Plan a kind, and run its jobs; the time of planning counts even where it fails."""
         try:
             planned, now = plan(), self.now
-            rows = (JobRow(one.kind, one.subject, one.cost_s, one.gain_s, now, one.source) for one, _ in planned)
+            rows = (jobs.JobRow(one.kind, one.subject, one.cost_s, one.gain_s, now, one.source) for one, _ in planned)
             self._jobs.replace(kind, list(rows))
         finally:
             self._count(kind)
@@ -323,7 +308,7 @@ def run_idle(session: Session, request: IdleRequest, on_progress: OnProgress = l
         if not request.dry_run:
             finish_forgetting(session, on_progress)
             ledger.renew()
-        if is_finished(ledger, *_inputs(session, request)):
+        if jobs.is_finished(ledger, *_inputs(session, request)):
             report.reason = "nothing has changed since the last complete run"
         else:
             try:
@@ -365,7 +350,7 @@ def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on
     elif (reason := why_stop()) is not None:
         report.reason = reason
     elif _run(session, runner, plans, report, on_progress):
-        mark_finished(session.ledger, *_inputs(session, request))
+        jobs.mark_finished(session.ledger, *_inputs(session, request))
     if report.reason is None:
         report.reason = "the time is up" if runner.is_over() else None if report.results else "nothing to do"
 

@@ -15,18 +15,8 @@ from typing import Any
 
 from engine.kv.costs import Loader, Unit
 from engine.kv.restore import LEAST_S, KvBinding, Prefilled, PromptReader, fetch, keep, offered, prefill, said
-from engine.models.kv_cache import (
-    Arrays,
-    RangeReader,
-    Ropes,
-    UnreadableCache,
-    array,
-    extend,
-    rotated,
-    take,
-    tensor,
-    unpack,
-)
+from engine.models import kv_cache
+from engine.models.kv_cache import Arrays, RangeReader, Ropes, UnreadableCache
 from engine.models.types import Ids, LanguageModel
 from engine.types import Trace
 from store.kv_files import Header, Node
@@ -36,8 +26,8 @@ from store.remote import FetchedNode, RemoteMiss, headers_of
 
 def moved(part: Arrays, by: int, ropes: Ropes, first: int = 0) -> list[tuple[Any, Any]]:
     """Return the keys, moved forward by a number of positions, and values of a part by layer, from one token on."""
-    keys, values = ([unpack(part, f"{at}.{kv}")[..., first:, :] for at in range(len(ropes))] for kv in "kv")
-    places = [rotated(rope, key, by) if by else key for rope, key in zip(ropes, keys, strict=True)]
+    keys, values = ([kv_cache.unpack(part, f"{at}.{kv}")[..., first:, :] for at in range(len(ropes))] for kv in "kv")
+    places = [kv_cache.rotated(rope, key, by) if by else key for rope, key in zip(ropes, keys, strict=True)]
     return list(zip(places, values, strict=True))
 
 
@@ -76,7 +66,7 @@ def read(reading: PromptReader, segments: Sequence[Ids], trace: Trace) -> Prefix
     assert reading.ropes, "this model's keys cannot be moved"
     system, *blocks = segments
     first, kept = prefill(reading, (system,), trace), reading.kept
-    run = _Blocks(reading.model, kept, system, take(first.cache, 0, len(system)), trace)
+    run = _Blocks(reading.model, kept, system, kv_cache.take(first.cache, 0, len(system)), trace)
     parts = run.parts([path[-1] for path in reading.paths(segments)[1:]])
     with trace.step("prefill") as step:
         place, links = len(system), Ids()  # the first tokens of each block are computed, the others moved
@@ -85,7 +75,8 @@ def read(reading: PromptReader, segments: Sequence[Ids], trace: Trace) -> Prefix
             if ids in parts:
                 if links:
                     reading.model.prefill(first.cache, links)
-                extend(first.cache, moved(parts[ids].arrays, place - len(system), reading.ropes, reading.links))
+                layers = moved(parts[ids].arrays, place - len(system), reading.ropes, reading.links)
+                kv_cache.extend(first.cache, layers)
                 links = ()
             place += len(ids)
         if links:
@@ -200,7 +191,7 @@ class _Blocks:
         loaded = reader.take() if reader and any(one.node for one in sources) else {}
         for one in sources:
             if one.ids in fetched:
-                own = {each.name: array(each) for each in fetched[one.ids].tensors}
+                own = {each.name: kv_cache.array(each) for each in fetched[one.ids].tensors}
             else:
                 start = reader.starts[places[one.ids]] if reader else 0
                 own = {name: each[..., start : start + len(one.ids), :] for name, each in loaded.items()}
@@ -208,8 +199,8 @@ class _Blocks:
 
     def _computed(self, ids: Ids) -> BlockPart:
         layers = [(self.base[f"{at}.k"], self.base[f"{at}.v"]) for at in range(len(self.base) // 2)]
-        cache, start, begun = extend(self.model.begin(), layers), len(self.system), time.perf_counter()
-        arrays = self.model.prefill(cache, ids) or take(cache, start, start + len(ids))
+        cache, start, begun = kv_cache.extend(self.model.begin(), layers), len(self.system), time.perf_counter()
+        arrays = self.model.prefill(cache, ids) or kv_cache.take(cache, start, start + len(ids))
         seconds = time.perf_counter() - begun
         if self.kept:
             self.kept.costs.record_prefill(start, start + len(ids), seconds)
@@ -224,6 +215,6 @@ def _keep(kept: KvBinding | None, system: Ids, first: Prefilled, parts: Mapping[
     above = kept.store.match(kept.root, (system,)).nodes
     for ids, part in parts.items() if above else ():
         if part.node is None:
-            about = (ids, part.seconds, [tensor(name, one) for name, one in part.arrays.items()])
+            about = (ids, part.seconds, [kv_cache.tensor(name, one) for name, one in part.arrays.items()])
             count += kept.store.keep(kept.root, above[0], *about, evict=evict) is not None
     return count

@@ -23,17 +23,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 from zipfile import ZipFile
 
-from engine.models.lookup import (
-    CONFIG,
-    INDEX,
-    SUPPORT_FILES,
-    TOKENS,
-    WEIGHTS,
-    InstalledModel,
-    PackagedModel,
-    hub_cache,
-    repository,
-)
+from engine.models import lookup
+from engine.models.lookup import CONFIG, INDEX, SUPPORT_FILES, TOKENS, WEIGHTS, InstalledModel, PackagedModel
 from engine.text.terminal import one_line
 from store.errors import Locked, NoModel, PkbError, UsageError
 from store.home import locate
@@ -171,7 +162,7 @@ class Hub:
 
     def pull(self, plan: DownloadPlan, tick: Callable[[int], None]) -> InstalledModel:
         """Download missing files, verify all, and publish the model; `tick` is called with the bytes done."""
-        done, folder = 0, repository(plan.name, self._environ)
+        done, folder = 0, lookup.repository(plan.name, self._environ)
         snapshot = folder / "snapshots" / plan.commit
         with self._explained(plan.name, plan.revision):
             for file in sorted(plan.files, key=lambda file: file.size):
@@ -247,12 +238,12 @@ class Hub:
 
     def _complete(self, plan: DownloadPlan, file: File) -> Path | None:
         """Return the path of a complete file, None if there is none; without symlinks, only the snapshot has it."""
-        folder = repository(plan.name, self._environ)
+        folder = lookup.repository(plan.name, self._environ)
         paths = (folder / "snapshots" / plan.commit / file.name, folder / "blobs" / file.digest)
         return next((path for path in paths if path.is_file()), None)
 
     def _partial(self, plan: DownloadPlan, file: File) -> Path:
-        return repository(plan.name, self._environ) / "blobs" / f"{file.digest}.incomplete"
+        return lookup.repository(plan.name, self._environ) / "blobs" / f"{file.digest}.incomplete"
 
     def _get(self, name: str, commit: str, file: File, into: io.BytesIO | PartialDownload) -> None:
         from huggingface_hub import get_token, hf_hub_url
@@ -287,7 +278,7 @@ class Hub:
             raise UsageError(f"{name} is not a valid name on the hub", "pkb model pull ORG/NAME") from None
         except OSError as error:
             if error.errno == errno.ENOSPC:
-                message = f"no space left in {hub_cache(self._environ)}; the partial download of {name} is kept"
+                message = f"no space left in {lookup.hub_cache(self._environ)}; the partial download of {name} is kept"
                 raise PkbError(message, f"free some disk space, then run: {again}") from None
             if error.errno is None:  # raised by the library for a file of another length than listed
                 raise PkbError(f"a file of {name} does not have the length that the hub lists", again) from None

@@ -21,19 +21,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from engine.models import runtime
-from engine.models.lookup import (
-    MINILM_WEIGHTS,
-    READER,
-    TOKENS,
-    InstalledModel,
-    architecture,
-    digest,
-    find,
-    find_weights,
-    fingerprint,
-    is_e5,
-)
+from engine.models import lookup, runtime
+from engine.models.lookup import MINILM_WEIGHTS, READER, TOKENS, InstalledModel
 from engine.models.types import Embedder, Tokens, batches, open_tokenizer
 from store.errors import NoModel, PkbError, UsageError
 from store.types import Vectors
@@ -205,12 +194,12 @@ class MiniLM(Embedder):
     query = passage = ""  # what it reads in front of a text
 
     def __init__(self, folder: Path | None = None, *, workers: int = 1, notes: Path | None = None) -> None:
-        self._folder, self._notes, self._workers = find_weights(folder), notes, workers
+        self._folder, self._notes, self._workers = lookup.find_weights(folder), notes, workers
 
     @cached_property
     def fingerprint(self) -> str:
         """Name the weights, tokenizer and pooling by digest."""
-        weights, tokens = (digest(self._folder / name, self._notes)[:16] for name in (MINILM_WEIGHTS, TOKENS))
+        weights, tokens = (lookup.digest(self._folder / name, self._notes)[:16] for name in (MINILM_WEIGHTS, TOKENS))
         return f"minilm:{weights}:{tokens}:{POOLING}"
 
     @property
@@ -272,7 +261,7 @@ class E5(MiniLM):
     @cached_property
     def fingerprint(self) -> str:
         """Name the weights, tokenizer and pooling by digest."""
-        return f"e5:{fingerprint(self._local, self._digests)}:{E5_POOLING}"
+        return f"e5:{lookup.fingerprint(self._local, self._digests)}:{E5_POOLING}"
 
     def _rows(self, tokens: Sequence[Sequence[int]]) -> Vectors:
         rows = super()._rows(tokens) - self._centre
@@ -298,10 +287,10 @@ QWEN3_BATCH: Mapping[runtime.Device, int] = {"cpu": 512, "metal": 8192, "cuda": 
 def find_model(name: str, environ: Mapping[str, str]) -> InstalledModel:
     """Find an embedder by name or folder; NoModel if it is missing or incomplete, UsageError if pkb has no such."""
     try:
-        found = find(name, None, environ)
+        found = lookup.find(name, None, environ)
     except NoModel as error:
         raise NoModel(error.message, error.next_step if "pull" in (error.next_step or "") else FALLBACK) from None
-    if (kind := architecture(found.config)) != ARCHITECTURE and not is_e5(name, found.config):
+    if (kind := lookup.architecture(found.config)) != ARCHITECTURE and not lookup.is_e5(name, found.config):
         raise UsageError(f"{name} cannot embed: its architecture is {kind or 'unknown'}, not {ARCHITECTURE}", FALLBACK)
     return found
 
@@ -316,7 +305,7 @@ class Qwen3(Embedder):
     @cached_property
     def fingerprint(self) -> str:
         """Name the weights, tokenizer and pooling by digest."""
-        return f"{ARCHITECTURE}:{fingerprint(self._local, self._notes)}:{QWEN3_POOLING}"
+        return f"{ARCHITECTURE}:{lookup.fingerprint(self._local, self._notes)}:{QWEN3_POOLING}"
 
     @cached_property
     def width(self) -> int:
@@ -447,7 +436,7 @@ class SpanReader:
     """Reads texts for a question; weights are loaded at first use."""
 
     def __init__(self, folder: Path | None = None, *, weights: Path = READER) -> None:
-        self._weights, self._folder = weights, find_weights(folder)
+        self._weights, self._folder = weights, lookup.find_weights(folder)
         self._kept = dict[bytes, list[WindowScores]]()
         self.languages: E5 | None = None  # by which texts of other languages than English are compared
 
