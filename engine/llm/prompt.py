@@ -36,14 +36,6 @@ def in_document_order(shown: Sequence[PromptChunk]) -> list[PromptChunk]:
     )
 
 
-def system_segment(*, roles: bool = False) -> str:
-    """Return the segment that every prompt over messages begins with.
-
-    With a role adapter it is the same for all roles: what to do stands in the last segment.
-    """
-    return prompt("roles" if roles else "answer") + "\n"
-
-
 def chunk_segment(number: int, chunk: Chunk) -> str:
     """Return the segment of one chunk, under the number that the answer names it by.
 
@@ -164,8 +156,9 @@ def candidates(evidence: Evidence, most: int | None = None) -> list[PromptChunk]
 
 
 def system_ids(model: LanguageModel) -> Ids:
-    """Return the first segment of every prompt."""
-    return (*model.frame.opening, *model.tokens(system_segment(roles=model.has_roles)), *model.frame.turning)
+    """Return the first segment of every prompt; with a role adapter what to do stands in the last one instead."""
+    system = prompt("roles" if model.has_roles else "answer") + "\n"
+    return (*model.frame.opening, *model.tokens(system), *model.frame.turning)
 
 
 def chunk_ids(model: LanguageModel, number: int, chunk: Chunk) -> Ids:

@@ -22,17 +22,11 @@ from engine.app import Pkb
 from engine.ask.keys import begin, gather_context
 from engine.ask.semantic import judge_of
 from engine.llm.generate import cite, parse
-from engine.llm.prompt import (
-    PromptChunk,
-    candidates,
-    chunk_segment,
-    in_document_order,
-    question_segment,
-    system_segment,
-)
+from engine.llm.prompt import PromptChunk, candidates, chunk_segment, in_document_order, question_segment
 from engine.models.minilm import SpanReader
 from engine.text.question import Question
 from engine.types import AskOptions, Evidence
+from prompts import prompt
 from tests.bench.judged import read_lines, wilson
 from tests.engine.models.served import LlamaServer
 
@@ -63,7 +57,7 @@ def record(asked: Namespace) -> None:
     for name, question, found in evidence(rest, asked.data.resolve()):
         shown = in_document_order(list(fitting(candidates(found, asked.sources), asked.most)))
         chunks = [chunk_segment(number, one.chunk) for number, one in enumerate(shown, 1)]
-        said = chat(server.url, system_segment(), "".join(chunks) + question_segment(question.text, NOW))
+        said = chat(server.url, prompt("answer") + "\n", "".join(chunks) + question_segment(question.text, NOW))
         done.append((name, question, found, tuple(one.source for one in shown), said))
         asked.out.write_bytes(pickle.dumps(done))
 

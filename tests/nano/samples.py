@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 
-from engine.llm.prompt import chunk_segment, question_segment, system_segment
+from engine.llm.prompt import chunk_segment, question_segment
+from prompts import prompt
 from store.types import Chunk
 from tests.nano.letters import Letter, invitation, mail, meeting, signature, subject
 from tests.nano.pool import Pool
@@ -41,7 +42,7 @@ class Sample:
         """Return the segments before the question."""
         if self.bare:
             return (f"[1]\n{self.chunks[0].text}\n",)
-        return (system_segment(), *(chunk_segment(number, chunk) for number, chunk in enumerate(self.chunks, 1)))
+        return (prompt("answer") + "\n", *(chunk_segment(number, chunk) for number, chunk in enumerate(self.chunks, 1)))
 
     def question(self, asked: Asked) -> str:
         """Return the last segment."""

@@ -10,10 +10,11 @@ from itertools import accumulate
 from pathlib import Path
 from random import Random
 
-from engine.llm.prompt import PromptChunk, chunk_segment, in_document_order, system_segment
+from engine.llm.prompt import PromptChunk, chunk_segment, in_document_order
 from engine.models.types import open_tokenizer
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.text.question import understand
+from prompts import prompt
 from store.types import Scope
 from tests.bench.indexed import IndexedUser, load
 from tests.bench.quoting import NOW
@@ -51,7 +52,7 @@ def _prompts(user: IndexedUser, sources: int) -> Iterator[tuple[str, ...]]:
         found = retrieve(user.bank, None, question, Scope(), sources, RetrievalLimits()).passages
         shown = [PromptChunk(chunk, rank, one.date) for rank, one in enumerate(found) for chunk in one.chunks]
         chunks = enumerate(in_document_order(shown), 1)
-        yield system_segment(), *(chunk_segment(number, one.chunk) for number, one in chunks)
+        yield prompt("answer") + "\n", *(chunk_segment(number, one.chunk) for number, one in chunks)
 
 
 def requests(users: Sequence[Sequence[tuple[Ids, ...]]], adapters: int, *, by_user: bool, seed: int = 0) -> list[Asked]:
