@@ -334,12 +334,6 @@ def length(cache: Cache) -> int:
     return max((int(part.offset) for _, part in _parts(cache) if hasattr(part, "offset")), default=0)
 
 
-def trim(cache: Cache, count: int) -> None:
-    """Remove the last tokens of a cache that holds keys and values of every token."""
-    for layer in cache if count else ():
-        layer.trim(count)
-
-
 def is_sliceable(cache: Cache) -> bool:
     """Return whether a cache holds keys and values of every token, and nothing else."""
     from mlx_lm.models.cache import KVCache

@@ -145,6 +145,8 @@ class Mlx:
 
         `drafts` are used if rejected tokens can be removed from the cache.
         """
+        from mlx_lm.models.cache import trim_prompt_cache
+
         drafts = drafts if kv_cache.is_sliceable(cache) else None
         if drafts:  # the stop token that ends a turn
             drafts.end = tuple(id for id in (*self.frame.closing, *sorted(self.stops)) if id in self.stops)[:1]
@@ -154,7 +156,7 @@ class Mlx:
 
         first = self._likeliest(cache, self._last(cache, ids)[:, -1:])
         most = min(most, self.context - kv_cache.length(cache))
-        with closing(decode_ids(first, step, partial(kv_cache.trim, cache), most, drafts)) as generated:
+        with closing(decode_ids(first, step, partial(trim_prompt_cache, cache), most, drafts)) as generated:
             yield from spelled(self.vocabulary, takewhile(lambda id: id not in self.stops, generated))
 
     def restore(self, paths: Sequence[Path], shared: int | None = None) -> Cache:

@@ -83,22 +83,25 @@ def compared(asked: Asked, usual: PromptReader, given: Namespace) -> dict[str, A
 
 def written(model: Mlx, cache: Any, segments: Segments, most: int) -> str:
     """Return the answer behind a cache, which is left as it was."""
+    from mlx_lm.models.cache import trim_prompt_cache
+
     output, start = Output(most), kv_cache.length(cache)
     for piece in model.decode(cache, segments.ids[-1], most):
         if not output.add(piece):
             break
-    kv_cache.trim(cache, kv_cache.length(cache) - start)
+    trim_prompt_cache(cache, kv_cache.length(cache) - start)
     return output.close()
 
 
 def behind(model: Mlx, cache: Any, segments: Segments, said: Sequence[int]) -> Rows:
     """Return the log-probabilities behind the question and behind each token said but the last."""
     import mlx.core as mx
+    from mlx_lm.models.cache import trim_prompt_cache
 
     start, last = kv_cache.length(cache), segments.ids[-1]
     logits = model._rows(cache, mx.array([*last, *said[:-1]]), adapted=True)[0, len(last) - 1 :]
     values = np.array(logits.astype(mx.float32)).astype(np.float64)
-    kv_cache.trim(cache, kv_cache.length(cache) - start)
+    trim_prompt_cache(cache, kv_cache.length(cache) - start)
     values -= values.max(axis=-1, keepdims=True)
     return cast("Rows", values - np.log(np.exp(values).sum(axis=-1, keepdims=True)))
 

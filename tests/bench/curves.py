@@ -112,6 +112,7 @@ def cache_of(model: Mlx, tokens: int, extra: int = 0) -> Any:
 def step(model: Mlx, kind: str, rows: int, before: int) -> float:
     """Return the milliseconds of one step of a kind."""
     import mlx.core as mx
+    from mlx_lm.models.cache import trim_prompt_cache
 
     ids = list(range(10, 10 + rows))
     cache = cache_of(model, before, 64 if kind == "decode" else 0)
@@ -124,7 +125,7 @@ def step(model: Mlx, kind: str, rows: int, before: int) -> float:
         mx.eval(model._likeliest(cache, model._rows(cache, mx.array(ids), adapted=True)))
 
     step()
-    kv_cache.trim(cache, rows)
+    trim_prompt_cache(cache, rows)
     return timed(step)
 
 
