@@ -122,7 +122,7 @@ SPECIAL_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token")
 
 
 def load_parts(
-    folder: Path, opened: Callable[[Path], Any], *, name: str, cache: Path, threads: int | None, memory_share: float
+    folder: Path, name: str, opened: Callable[[Path], Any], *, cache: Path, threads: int | None, memory_share: float
 ) -> tuple[Tokenizer, Any]:
     """Set memory limit and BLAS, load tokenizer and weights; PkbError if damaged or too large, NoModel without MLX."""
     runtime.require_backend()
@@ -169,9 +169,7 @@ def load(
     names = {key: text for key, text in texts.items() if isinstance(text, str) and text}
     template = find_template(folder, tokenizer_config)
     framing = None if template is None else frame(template, names, name)  # before the weights, which are slow to load
-    tokenizer, model = load_parts(
-        folder, open_lazily, name=name, cache=cache, threads=threads, memory_share=memory_share
-    )
+    tokenizer, model = load_parts(folder, name, open_lazily, cache=cache, threads=threads, memory_share=memory_share)
     wear(model, attached := AttachedAdapter(), adapter)
     ids = {key: id for key, text in names.items() if (id := tokenizer.token_to_id(text)) is not None}
     vocabulary = Tokens(tokenizer, ids.values())

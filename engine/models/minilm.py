@@ -336,12 +336,7 @@ class Qwen3(Embedder):
 
         local = self._local
         tokenizer, model = load_parts(
-            local.folder,
-            open_headless,
-            name=local.name,
-            cache=self._cache,
-            threads=self._threads,
-            memory_share=self._share,
+            local.folder, local.name, open_headless, cache=self._cache, threads=self._threads, memory_share=self._share
         )
         vocabulary, end = Tokens(tokenizer), tokenizer.token_to_id(END_TOKEN)
         closing = vocabulary.closing() or ((end,) if end is not None else ())
