@@ -211,16 +211,15 @@ def verify(reasker: Reasker, job: Job) -> Outcome:
     counts = right or prepared.kept.generation == cached.generation or prepared.kept.evidence == cached.evidence
     if counts:
         verifications.resolve(key, right, at)
-    else:
-        verifications.drop(key)
-    if counts and not right:
-        bank.raise_tau(pending.matched, above(pending.similarity))
-    if not right:
-        notice = Notice(key, "wrong" if counts else "changed", pending.served, reply.text, "", at)
-        Notices(reasker.ledger).add(notice)
-    if counts:
         max_error, tau = reasker.settings.experiment.max_error, reasker.settings.bank.tau
         reasker.ledger.set(TAU, str(learned_tau(verifications.labels(None), max_error, tau)))
+    else:
+        verifications.drop(key)
+    if not right:
+        if counts:
+            bank.raise_tau(pending.matched, above(pending.similarity))
+        notice = Notice(key, "wrong" if counts else "changed", pending.served, reply.text, "", at)
+        Notices(reasker.ledger).add(notice)
     return Outcome("done", (prepared.key,))
 
 

@@ -173,18 +173,14 @@ def stopping(models: "ResidentModel", is_over: Callable[[], bool]) -> Iterator[N
 
     A question that is answered between two steps is not part of the run, and is answered to its end.
     """
-    usual, answering = models.yield_point, False
+    usual = models.yield_point
 
     def yield_point() -> None:
-        nonlocal answering
-        if answering:
-            usual()
-            return
-        answering = True
+        models.yield_point = usual  # of what is answered now
         try:
             usual()
         finally:
-            answering = False
+            models.yield_point = yield_point
         models.yield_to_questions()
         if is_over():
             raise OutOfTime
