@@ -55,10 +55,9 @@ class RemoteCall:
         """Have `close` called when the request is ended; RemoteMiss if it was."""
         with self._lock:
             self._close = close
-            ended = self._ended
-        if ended:
+        if self._ended:
             close()
-            raise RemoteMiss(ended)
+        self.check()
 
     def check(self) -> None:
         """Raise RemoteMiss if the request was ended."""

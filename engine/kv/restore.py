@@ -261,10 +261,8 @@ def borrow(kept: KvBinding, match: Match, here: Prefilled, segments: Sequence[Id
     if remote is None or not complete or not kept.model.reads_ranges:
         return here
     with trace.step("remote") as step:
-        headers, starts = (
-            headers_of(kept.exact or kept.root, segments)[first:],
-            list(accumulate(map(len, segments), initial=0)),
-        )
+        headers = headers_of(kept.exact or kept.root, segments)[first:]
+        starts = list(accumulate(map(len, segments), initial=0))
         units = [unit for unit in takewhile(bool, offered(remote, costs, headers, starts[first:-1])) if unit]
         if not units or kept.planner(units) == "compute":
             step.note = "computing is sooner" if units else _NOTHING.get(remote.last_miss, "no answer")
