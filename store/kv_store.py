@@ -148,10 +148,6 @@ class KvStore:
         self.shrink(self.budget)
         return stored
 
-    def path_of(self, node: Node) -> Path:
-        """Return the file that holds a node's tensors, in the safetensors format."""
-        return self.folder.path_of(node.key)
-
     def note_adapter(self, root: TreeRoot, digest: str) -> None:
         """Remember that the nodes below a root are of an adapter."""
         if _adapters(self._ledger).get(root.key.hex()) == digest:
@@ -231,7 +227,7 @@ class KvStore:
         """Write a node's file, read it back, and add its row; None, and no file, if the node is refused."""
         if not (self._ledger.is_current and self._make_room(node.bytes, node.parent, evict)):
             return None
-        path = self.path_of(node)
+        path = self.folder.path_of(node.key)
         with suppress(BadNode, OSError):
             kv_files.write(path, header, tensors)
             node = replace(node, verified=identity(path))

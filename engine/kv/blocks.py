@@ -177,7 +177,7 @@ class _Blocks:
         if not nodes:
             return None
         try:
-            paths = [kept.store.path_of(node) for node in nodes]
+            paths = [kept.store.folder.path_of(node.key) for node in nodes]
             return stack.enter_context(closing(kept.model.ranges(paths, None, kept.read_at)))
         except UnreadableCache:
             for node in nodes:

@@ -131,7 +131,7 @@ def _carried_out(kept: KvBinding, match: Match, spans: Sequence[_Span], way: Way
     lengths, begun = match.lengths, time.perf_counter()
     if way == "compute":
         return Prefilled(kept.model.begin(), (0,) * len(lengths), (0,) * len(lengths), match.nodes)
-    paths = [kept.store.path_of(node) for node in match.found]
+    paths = [kept.store.folder.path_of(node.key) for node in match.found]
     if kept.model.reads_ranges:
         return _divided(kept, match, spans, paths, by_file=way == "load")
     cache = kept.model.restore(paths)

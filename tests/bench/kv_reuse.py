@@ -129,7 +129,7 @@ def cached_prompt(
         first_token(model, flat(segments[:-1]), cache, most=0)
         memory.insert_cache(model.name, flat(segments[:-1]), cache)
         match = store.match(root, segments[:-1])
-        paths = [store.path_of(node) for node in match.nodes]
+        paths = [store.folder.path_of(node.key) for node in match.nodes]
         slots = {name: (one, one.save(flat(segments[:-1]), folder.name)) for name, one in (llamas or {}).items()}
         sync([file, *(path for _, path in slots.values())])
         yield CachedPrompt(model, segments, folder, store, root, paths, file, memory, slots)

@@ -137,7 +137,8 @@ def borrow(laptop: Pkb, desktop: Path, url: str) -> int:
         fetched = remote.fetch(replace(header, payloads=()), size, PATIENCE_S)
         node = store.keep(TreeRoot(header.root, b""), parent, header.ids, 1.0, fetched.tensors)
         assert node
-        assert store.path_of(node).read_bytes() == (desktop / "cache" / "kv" / store.path_of(node).name).read_bytes()
+        path = store.folder.path_of(node.key)
+        assert path.read_bytes() == (desktop / "cache" / "kv" / path.name).read_bytes()
         stored += 1
     remote.cancel()
     ledger.close()

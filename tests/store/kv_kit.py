@@ -85,7 +85,7 @@ class Kept:
     def path_of(self, *segments: Sequence[int]) -> Path:
         """Return the file of a prefix that is there."""
         match = self.store.match(ROOT, segments)
-        return self.store.path_of(match.nodes[-1])
+        return self.store.folder.path_of(match.nodes[-1].key)
 
     def shape(self, *segments: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
         """Return how many nodes match, the ids of the one that lends its beginning, and the tokens in all."""

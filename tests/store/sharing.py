@@ -40,7 +40,7 @@ def keep_path(folder: Path, size: int = 4096) -> list[tuple[Header, bytes]]:
         assert kept.keep(*PATH[:end], size=size)
     match = kept.store.match(ROOT, PATH)
     found = [
-        (Header(ROOT.key, node.key, node.parent, node.path, node.ids), kept.store.path_of(node).read_bytes())
+        (Header(ROOT.key, node.key, node.parent, node.path, node.ids), kept.store.folder.path_of(node.key).read_bytes())
         for node in match.nodes
     ]
     kept.close()

@@ -266,7 +266,7 @@ def _take(kept: Kept, step: str, segments: list[tuple[int, ...]]) -> None:
     elif step == "lost" and node:
         kept.store.folder.remove_damaged(node)
     elif step == "damage" and node:
-        kept.store.path_of(node).write_bytes(b"damaged")
+        kept.store.folder.path_of(node.key).write_bytes(b"damaged")
     elif step == "shrink":
         kept.store.shrink(ROOM // 2)
         kept.store.shrink(ROOM)

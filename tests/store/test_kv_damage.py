@@ -148,7 +148,7 @@ def test_a_file_that_was_only_touched_is_read_once_and_stays(kept: Kept) -> None
 def test_an_untouched_file_is_read_again_only_when_all_is_to_be_read(kept: Kept) -> None:
     node = kept.keep(A)
     assert node is not None
-    rot(kept.ledger, kept.store.path_of(node))
+    rot(kept.ledger, kept.store.folder.path_of(node.key))
     assert (kept.store.folder.check(node), kept.store.folder.check(node, read_data=True)) == (True, False)
 
 
@@ -226,7 +226,7 @@ def test_an_examination_finds_a_damaged_node_and_repair_removes_it(
     checked: tuple[Opened, KvStore, Node], kind: str
 ) -> None:
     opened, store, node = checked
-    DAMAGE[kind](store.path_of(node))
+    DAMAGE[kind](store.folder.path_of(node.key))
     wrong = found(opened, read_data=False)
     repair(opened.home, opened.ledger, opened.tables, opened.knowledge)
     assert (wrong, found(opened, read_data=True)) == ("1 damaged KV cache entries, 0 orphaned files", "")
@@ -234,7 +234,7 @@ def test_an_examination_finds_a_damaged_node_and_repair_removes_it(
 
 def test_an_examination_finds_a_file_too_many_and_repair_removes_it(checked: tuple[Opened, KvStore, Node]) -> None:
     opened, store, node = checked
-    stray = store.path_of(node).with_name("f" * 32 + ".safetensors")
+    stray = store.folder.path_of(node.key).with_name("f" * 32 + ".safetensors")
     stray.write_bytes(b"x")
     wrong = found(opened, read_data=False)
     repair(opened.home, opened.ledger, opened.tables, opened.knowledge)
@@ -243,5 +243,5 @@ def test_an_examination_finds_a_file_too_many_and_repair_removes_it(checked: tup
 
 def test_only_reading_all_finds_a_bit_that_rotted_unseen(checked: tuple[Opened, KvStore, Node]) -> None:
     opened, store, node = checked
-    rot(opened.ledger, store.path_of(node))
+    rot(opened.ledger, store.folder.path_of(node.key))
     assert [bool(found(opened, read_data=read)) for read in (False, True)] == [False, True]

@@ -64,7 +64,7 @@ def test_a_kept_node_says_what_it_is(kept: Kept) -> None:
     node = kept.keep(A, size=2048, seconds=0.25)
     assert node is not None
     assert (node.depth, node.parent, node.ids, node.seconds, node.uses) == (1, ROOT.key, A, 0.25, 0)
-    assert kept.store.path_of(node).stat().st_size == node.bytes
+    assert kept.store.folder.path_of(node.key).stat().st_size == node.bytes
 
 
 def test_keeping_a_node_again_writes_nothing(kept: Kept) -> None:

@@ -92,7 +92,7 @@ def test_prefetched_segments_give_the_same_logits_as_a_cold_prefill(model: Mlx, 
     run(model, box)
     match = box.store.match(ROOT, (SYSTEM, A))
     assert len(match.nodes) == 2
-    cache = model.restore([box.store.path_of(node) for node in match.nodes])
+    cache = model.restore([box.store.folder.path_of(node.key) for node in match.nodes])
     cold = model.begin()
     for ids in (SYSTEM, A):
         model.prefill(cold, ids)

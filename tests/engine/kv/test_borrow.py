@@ -57,7 +57,7 @@ class Desktop:
     def files(self) -> list[Path]:
         """Return the files of the path, in order."""
         match = self.box.store.match(self.root, prompt(self.box.model)[:-1])
-        return [self.box.store.path_of(node) for node in match.nodes]
+        return [self.box.store.folder.path_of(node.key) for node in match.nodes]
 
     def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
         """Return the sizes of what is there."""

@@ -131,7 +131,7 @@ def test_nothing_is_read_that_was_computed(box: Box) -> None:
     finally:
         reads.free.set()
     assert sum(read.reused) == 90 + 66 + 64
-    places = [box.store.path_of(node).stat().st_ino for node in read.nodes]
+    places = [box.store.folder.path_of(node.key).stat().st_ino for node in read.nodes]
     assert {inode for inode, _ in reads.read} == set(places[2:])
 
 
@@ -157,7 +157,7 @@ def test_after_a_read_error_the_rest_is_computed(box: Box) -> None:
 
 def test_a_damaged_file_is_computed_and_removed(box: Box) -> None:
     segments = prompt(box.model)
-    path = box.store.path_of(box.store.match(ROOT, segments[:-1]).nodes[-1])  # damaged after the match
+    path = box.store.folder.path_of(box.store.match(ROOT, segments[:-1]).nodes[-1].key)  # damaged after the match
 
     def truncated(descriptor: int, buffers: Sequence[memoryview], at: int) -> int:
         if os.fstat(descriptor).st_ino == path.stat().st_ino:
