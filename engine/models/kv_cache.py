@@ -247,11 +247,8 @@ def normalize_layer(part: Any, name: str, count: int, bits: int) -> dict[str, An
     if part.empty() or (found == "tokens" and not bits):
         return {}
     cached = list(part.keys_and_values())
-    if found == "window":
-        oldest = getattr(part, "_idx", None)
-        if oldest is not None and oldest < cached[0].shape[2]:  # a ring buffer
-            cached = [concatenated([array[..., oldest:, :], array[..., :oldest, :]]) for array in cached]
-        cached = [array[..., -part.max_size :, :] for array in cached]
+    if found == "window":  # a ring buffer
+        cached = [part._temporal_order(array)[..., -part.max_size :, :] for array in (part.keys, part.values)]
     new = min(count, cached[0].shape[2])
     packed = [pack(f"{name}.{kv}", array[..., -new:, :], bits) for kv, array in zip("kv", cached, strict=True)]
     restored = [unpack(arrays, f"{name}.{kv}") for kv, arrays in zip("kv", packed, strict=True)]
