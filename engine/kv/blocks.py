@@ -127,7 +127,7 @@ class _Blocks:
             matches = [kept.store.match(kept.root, (self.system, ids)) for ids in wanted]
             nodes = {ids: one.nodes[1] for ids, one in zip(wanted, matches, strict=True) if len(one.nodes) > 1}
             step.note = f"{len(nodes)} of {len(wanted)} blocks"
-        costs, start = kept.costs.costs, len(self.system)
+        costs, start = kept.costs, len(self.system)
         away, missing = list[_Source](), [ids for ids in wanted if ids not in nodes]
         if missing and kept.remote is not None:
             with self.trace.step("remote") as step:

@@ -17,7 +17,6 @@ from msgspec import Meta, Struct, json
 from msgspec.structs import astuple
 
 from store.database import Ledger
-from store.types import replace
 
 _MEMORY = 0.9  # weight of what was seen before, at each observation: about the last ten count
 _DRIFT = 2.0  # a prediction off by this factor twice in a row: everything is measured again
@@ -72,17 +71,6 @@ class CostFit(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
         return CostFit(old.xx + u * u, old.xy + u * v, old.yy + v * v, old.x + u, old.y + v, old.weight + 1, drift)
 
 
-class Costs(Struct, frozen=True):
-    """What was learnt: prefill by tokens and by tokens they attend to; loading by files and bytes."""
-
-    prefill: CostFit = CostFit()
-    load: CostFit = CostFit()
-
-    def prefill_s(self, start: int, stop: int) -> float | None:
-        """Predict the seconds of computing the tokens from one position to another."""
-        return self.prefill.seconds(*_attended(start, stop))
-
-
 def _attended(start: int, stop: int) -> tuple[float, float]:
     """Return the number of tokens, and the number of (token, earlier token) pairs that attention computes."""
     return stop - start, (stop - start) * (start + stop) / 2
@@ -95,33 +83,37 @@ _MODELS = 8  # of which the costs are kept, those used last
 class MeasuredCosts:
     """The costs of one model on this machine, kept in the ledger; mutable.
 
-    Prefill is kept for each root, which names model and arithmetic; loading for the machine.
+    Those of prefill, by tokens and by tokens they attend to, are kept for each root, which names model and arithmetic;
+    those of loading, by files and bytes, for the machine.
     """
 
     def __init__(self, ledger: Ledger, root: str) -> None:
         self._ledger, self._root, known = ledger, root, known_costs(ledger)
-        self.costs = self._saved = Costs(*(known.get(name, CostFit()) for name in (root, _LOAD)))
+        self.prefill, self.load = self._saved = known.get(root, CostFit()), known.get(_LOAD, CostFit())
         self._is_first = True
+
+    def prefill_s(self, start: int, stop: int) -> float | None:
+        """Predict the seconds of computing the tokens from one position to another."""
+        return self.prefill.seconds(*_attended(start, stop))
 
     def record_prefill(self, start: int, stop: int, seconds: float) -> None:
         """Learn from tokens that were computed; not from the first of a process, which warms up the model."""
         if not self._is_first:
-            fit = self.costs.prefill.observe(*_attended(start, stop), seconds)
-            self.costs = replace(self.costs, prefill=fit)
+            self.prefill = self.prefill.observe(*_attended(start, stop), seconds)
         self._is_first = False
 
     def record_load(self, files: int, size: int, seconds: float) -> None:
         """Learn from files that were loaded."""
-        self.costs = replace(self.costs, load=self.costs.load.observe(files, size, seconds))
+        self.load = self.load.observe(files, size, seconds)
 
     def save(self) -> None:
         """Write what was learnt since the last time, in place of what another process has of this model."""
-        if self.costs == self._saved:
+        if (self.prefill, self.load) == self._saved:
             return
         others = [one for one in known_costs(self._ledger).items() if one[0] not in (self._root, _LOAD)]
-        newest = dict(others[1 - _MODELS :]) | {self._root: self.costs.prefill, _LOAD: self.costs.load}
+        newest = dict(others[1 - _MODELS :]) | {self._root: self.prefill, _LOAD: self.load}
         self._ledger.set(_NAME, json.encode(newest).decode())
-        self._saved = self.costs
+        self._saved = self.prefill, self.load
 
 
 def known_costs(ledger: Ledger) -> dict[str, CostFit]:

@@ -15,7 +15,7 @@ from itertools import accumulate, groupby, pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.kv.costs import Costs, Loader, MeasuredCosts, Planner, Unit, Way, auto, computing_s, loading_s, overlap_s
+from engine.kv.costs import Loader, MeasuredCosts, Planner, Unit, Way, auto, computing_s, loading_s, overlap_s
 from engine.models.kv_cache import ReadAt, Ropes, UnreadableCache, append, cut, join
 from engine.models.types import Ids, LanguageModel
 from engine.settings import LINKS
@@ -102,7 +102,7 @@ def restore(kept: KvBinding, match: Match, trace: Trace) -> Prefilled:
 
 
 def _planned(kept: KvBinding, match: Match, trace: Trace) -> tuple[list[_Span], Way]:
-    spans = list(_spans(kept, match, kept.costs.costs))
+    spans = list(_spans(kept, match))
     units = [span.unit for span in spans]
     with trace.step("plan") as step:
         way, loading, computing = kept.planner(units), loading_s(units), computing_s(units)
@@ -114,14 +114,14 @@ def _planned(kept: KvBinding, match: Match, trace: Trace) -> tuple[list[_Span], 
     return spans, way
 
 
-def _spans(kept: KvBinding, match: Match, costs: Costs) -> Iterator[_Span]:
+def _spans(kept: KvBinding, match: Match) -> Iterator[_Span]:
     position = 0
     for number, (node, length) in enumerate(zip(match.found, match.lengths, strict=True)):
         size, ends = node.bytes / len(node.ids), borders(len(node.ids), kept.model.sub_step)
         for start, stop in pairwise((0, *(end for end in ends if end <= length))):
             count = stop - start
-            computing = costs.prefill_s(position, position + count)
-            loading = costs.load.seconds(count / length, round(count * size))
+            computing = kept.costs.prefill_s(position, position + count)
+            loading = kept.costs.load.seconds(count / length, round(count * size))
             taken = node.seconds * count / len(node.ids) if computing is None else computing
             yield _Span(number, start, stop, position, Unit(count, round(count * size), taken, loading))
             position += count
@@ -256,7 +256,7 @@ _NOTHING = {"": "nothing there", "late": "no answer in time"}
 
 def borrow(kept: KvBinding, match: Match, here: Prefilled, segments: Sequence[Ids], trace: Trace) -> Prefilled:
     """Return the cache with as many of the next segments as another place has, fetched or computed meanwhile."""
-    remote, costs, first = kept.remote, kept.costs.costs, len(match.nodes)
+    remote, costs, first = kept.remote, kept.costs, len(match.nodes)
     complete = match.shared is None and here.present == tuple(len(node.ids) for node in match.nodes)
     if remote is None or not complete or not kept.model.reads_ranges:
         return here
@@ -282,7 +282,9 @@ def borrow(kept: KvBinding, match: Match, here: Prefilled, segments: Sequence[Id
     return result
 
 
-def offered(remote: Remote, costs: Costs, headers: Sequence[Header], starts: Sequence[int]) -> list[Unit | None]:
+def offered(
+    remote: Remote, costs: MeasuredCosts, headers: Sequence[Header], starts: Sequence[int]
+) -> list[Unit | None]:
     """Return what the nodes of headers, at these positions, take to fetch and to compute; None of one not there."""
     sizes, units = remote.find([one.key for one in headers]), list[Unit | None]()
     latency, rate = remote.latency, remote.rate

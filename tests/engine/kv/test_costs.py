@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from engine.kv.costs import (
     Calibration,
     CostFit,
-    Costs,
     MeasuredCosts,
     calibrate,
     calibration,
@@ -60,36 +59,36 @@ def test_one_observation_alone_predicts_nothing() -> None:
     assert one.observe(2, 1_000_000, 0.5).seconds(2, 1_000_000) == pytest.approx(0.5)
 
 
-def test_prefill_gets_slower_with_the_position() -> None:
-    fit = CostFit()
+def test_prefill_gets_slower_with_the_position(ledger: Ledger) -> None:
+    costs = MeasuredCosts(ledger, "a")
+    costs.record_prefill(0, 128, 30.0)  # the first teaches nothing
     for start in range(0, 1024, 128):
-        fit = fit.observe(128, 128 * (start + 64), 128 * (0.002 + 4e-6 * (start + 64)))
-    costs = Costs(prefill=fit)
+        costs.record_prefill(start, start + 128, 128 * (0.002 + 4e-6 * (start + 64)))
     assert costs.prefill_s(1024, 1152) == pytest.approx(128 * (0.002 + 4e-6 * 1088), rel=0.01)
 
 
 def test_a_disk_that_became_slower_is_measured_anew_from_the_second_slow_load() -> None:
-    costs = loaded(Costs(), *[0.1] * 20, 1.0)
-    assert costs.load.seconds(5, 10_000_000) == pytest.approx(0.1, rel=0.2)
-    costs = loaded(costs, 1.0)
-    assert costs.load.seconds(5, 10_000_000) is None
-    assert loaded(costs, 1.0).load.seconds(5, 10_000_000) == pytest.approx(1.0)
+    load = loaded(CostFit(), *[0.1] * 20, 1.0)
+    assert load.seconds(5, 10_000_000) == pytest.approx(0.1, rel=0.2)
+    load = loaded(load, 1.0)
+    assert load.seconds(5, 10_000_000) is None
+    assert loaded(load, 1.0).seconds(5, 10_000_000) == pytest.approx(1.0)
 
 
 def test_a_disk_that_became_faster_is_learnt_at_once() -> None:
-    assert loaded(Costs(), *[0.1] * 20, 0.01).load.seconds(5, 10_000_000) == pytest.approx(0.01, rel=1)
+    assert loaded(CostFit(), *[0.1] * 20, 0.01).seconds(5, 10_000_000) == pytest.approx(0.01, rel=1)
 
 
 def test_one_slow_load_changes_little() -> None:
-    costs = loaded(Costs(), *[0.1] * 5, 2.0, 0.1)
-    assert costs.load.seconds(5, 10_000_000) == pytest.approx(0.1, rel=0.3)
+    load = loaded(CostFit(), *[0.1] * 5, 2.0, 0.1)
+    assert load.seconds(5, 10_000_000) == pytest.approx(0.1, rel=0.3)
 
 
-def loaded(costs: Costs, *seconds: float) -> Costs:
-    """Return costs after five files of ten megabytes were loaded so often."""
+def loaded(fit: CostFit, *seconds: float) -> CostFit:
+    """Return the costs of loading after five files of ten megabytes were loaded so often."""
     for one in seconds:
-        costs = Costs(load=costs.load.observe(5, 10_000_000, one))
-    return costs
+        fit = fit.observe(5, 10_000_000, one)
+    return fit
 
 
 def learnt(ledger: Ledger, root: str) -> MeasuredCosts:
@@ -104,13 +103,13 @@ def learnt(ledger: Ledger, root: str) -> MeasuredCosts:
 
 
 def test_costs_are_found_again_by_another_process(ledger: Ledger) -> None:
-    before = learnt(ledger, "a").costs
-    assert MeasuredCosts(ledger, "a").costs == before
+    before, after = learnt(ledger, "a"), MeasuredCosts(ledger, "a")
+    assert (after.prefill, after.load) == (before.prefill, before.load)
 
 
 def test_prefill_costs_belong_to_a_model_and_loads_to_the_machine(ledger: Ledger) -> None:
     learnt(ledger, "a")
-    other = MeasuredCosts(ledger, "b").costs
+    other = MeasuredCosts(ledger, "b")
     assert other.prefill_s(0, 100) is None
     assert other.load.seconds(1, 1_000_000) == pytest.approx(0.1)
     learnt(ledger, "b")
@@ -121,7 +120,7 @@ def test_the_first_segment_of_a_process_teaches_nothing(ledger: Ledger) -> None:
     costs = MeasuredCosts(ledger, "a")
     for seconds in (30.0, 0.5, 0.5):
         costs.record_prefill(0, 100, seconds)
-    assert costs.costs.prefill_s(0, 100) == pytest.approx(0.5)
+    assert costs.prefill_s(0, 100) == pytest.approx(0.5)
 
 
 def test_only_the_models_used_last_are_kept(ledger: Ledger) -> None:
@@ -145,7 +144,7 @@ def test_damaged_costs_start_anew(text: str) -> None:
         ledger.set("kv.costs", text)
         assert all(min(fit.terms) >= 0 for fit in known_costs(ledger).values())
         learnt(ledger, "a")
-        assert MeasuredCosts(ledger, "a").costs.prefill_s(0, 100) is not None
+        assert MeasuredCosts(ledger, "a").prefill_s(0, 100) is not None
 
 
 def h200(tokens: int) -> float:

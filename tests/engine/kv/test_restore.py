@@ -197,7 +197,7 @@ def test_a_load_that_never_came_is_learnt_as_slow(box: Box, monkeypatch: pytest.
     finally:
         reads.free.set()
     sizes = [node.bytes for node in KvIndex(box.ledger).nodes()]
-    assert (costs.costs.load.seconds(len(sizes), sum(sizes)) or 0) > 0.5  # it was waited for a second each time
+    assert (costs.load.seconds(len(sizes), sum(sizes)) or 0) > 0.5  # it was waited for a second each time
 
 
 def test_an_interrupt_leaves_no_thread_and_the_store_as_it_was(box: Box) -> None:
@@ -246,11 +246,11 @@ def test_loads_and_prefill_are_learnt(box: Box) -> None:
     for _ in range(3):
         read = prefill(PromptReader(box.model, binding), prompt(box.model)[:-1], Trace())
         keep(binding, prompt(box.model)[:-1], read)
-    kept = MeasuredCosts(box.ledger, "root").costs
+    kept = MeasuredCosts(box.ledger, "root")
     assert kept.load.seconds(4, 1_000_000) is not None
     other = [some(box.model, 50 + number, 100) for number in range(4)]
     prefill(PromptReader(box.model, binding), other, Trace())
-    assert costs.costs.prefill_s(0, 100) is not None
+    assert costs.prefill_s(0, 100) is not None
 
 
 def windowed(folder: Path) -> Mlx:
