@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from engine.models.types import Embedder
-from engine.retrieval.retrieve import FOREIGN, RetrievalLimits, Searchable, join, retrieve
+from engine.retrieval.retrieve import FOREIGN, JOINED, RankWeights, Searchable, join, retrieve
 from engine.text.dates import spell_date
 from engine.text.people import FORTNIGHTS, LOOK_ALIKE, READERS, ROUTES, WAYS, domain_of, ways_of
 from engine.text.question import Question
@@ -200,9 +200,9 @@ def find(
 ) -> Evidence:
     """Retrieve for a question and its vector; a document whose last file vanished a moment ago is left out."""
     knows_it = question.foreign and embedder and not embedder.fingerprint.startswith("minilm:")
-    limits = FOREIGN if knows_it else RetrievalLimits()
+    weights = FOREIGN if knows_it else RankWeights()
     with trace.step("retrieve") as step:
-        found, catalogue = retrieve(bank, vector, question, scope, k, limits), catalogue.within(scope)
+        found, catalogue = retrieve(bank, vector, question, scope, k, weights), catalogue.within(scope)
         passages = _graded(placed(catalogue, found.passages, bank))
         step.note = (
             f"{len(found.ranked)} candidates, {len(passages)} sources, {found.covered:.0%} of chunks have vectors"
@@ -232,9 +232,9 @@ def find_after(
         hits = sorted(bank.chunks_of(own, options.scope), key=lambda hit: hit.chunk.position)
         there = [hit for hit in hits if before.quote and before.quote in hit.chunk.text][:1]
         scope = replace(options.scope, document=there[0].chunk.document if there else own[0])
-        ranked = retrieve(bank, vector, question, scope, len(hits), RetrievalLimits()).ranked
+        ranked = retrieve(bank, vector, question, scope, len(hits), RankWeights()).ranked
         ordered = {hit.chunk.id: hit.scored(1.0) for hit in (*there, *ranked, *hits)}
-        leading = tuple(placed(catalogue, join(list(ordered.values()), 2, RetrievalLimits().joined), bank))
+        leading = tuple(placed(catalogue, join(list(ordered.values()), 2), bank))
         step.note = f"{len(leading)} sources of the answer before"
     held = {chunk.id for one in leading for chunk in one.chunks}
     others = [one for one in found.passages if not held & {chunk.id for chunk in one.chunks}]
@@ -272,9 +272,9 @@ def reread(bank: Reader, catalogue: Catalog, chunks: Sequence[str], scores: Sequ
 
 def _joined(hits: Sequence[Hit]) -> list[tuple[Hit, ...]]:
     """Split the hits of passages, in order, into those of each: as many neighbours as may be joined."""
-    found, most = list[tuple[Hit, ...]](), RetrievalLimits().joined
+    found = list[tuple[Hit, ...]]()
     for hit in hits:
-        before = found[-1][-1].chunk if found and len(found[-1]) < most else None
+        before = found[-1][-1].chunk if found and len(found[-1]) < JOINED else None
         if before and (before.document, before.position + 1) == (hit.chunk.document, hit.chunk.position):
             found[-1] += (hit,)
         else:

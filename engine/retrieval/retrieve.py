@@ -6,7 +6,7 @@ It knows the index by the protocol below, not LanceDB or files, and is the only 
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import pairwise
 from typing import Protocol
@@ -19,7 +19,13 @@ from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Passage
 from store.types import Hit, Scope, Totals, Vectors, names_person, replace, turns
 
+_BY_WORDS, _BY_VECTOR = 100, 50  # candidates
+JOINED = 3  # chunks that may join into one source
+_AWAITED = 30  # best chunks that are looked at for days to come
+_FLOOR = 0.2  # cosine below which a chunk without a word of the question is off topic
 _REACH = 8  # words: two words further apart are not near
+Places = Mapping[str, Sequence[int]]  # of each word of the question in a text
+Pool = Sequence[tuple[Hit, float | None]]  # hits with their cosines, None if they are unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,37 +50,34 @@ class RankWeights:
     coming: float = 0.4  # names a coming day, for questions about the next occurrence; no public set has those
 
 
-@dataclass(frozen=True, slots=True)
-class RankRow:
-    """One candidate: `where` holds the places of each question word in it; `cosine` is None if it is unknown.
-
-    `titled`: the question quotes the whole title of its document.
-    """
-
-    document: str
-    position: int
-    where: Mapping[str, Sequence[int]]
-    cosine: float | None
-    day: date | None = None
-    titled: bool = False
+FOREIGN = RankWeights(vector=3.0)  # for languages of which the embedder knows the words
 
 
 def scores(
-    rows: Sequence[RankRow], bm25: Sequence[float], asked: Question, idf: Mapping[str, float], weights: RankWeights
+    pool: Pool,
+    where: Sequence[Places],
+    bm25: Sequence[float],
+    asked: Question,
+    idf: Mapping[str, float],
+    weights: RankWeights,
 ) -> list[float]:
-    """Score a pool, row by row."""
+    """Score a pool, hit by hit."""
+    hits, cosines = [hit for hit, _ in pool], [cosine for _, cosine in pool]
+    written = [hit.written or hit.date for hit in hits]  # an undated quote is no newer than its mail
+    days = [moment and moment.date() for moment in written]
+    quoted = [found for phrase in asked.quoted if (found := words(phrase))]  # marks alone quote no title
     parts = (
         (1.0, of_best(bm25)),
-        (weights.vector, spread([row.cosine for row in rows])),
-        (weights.proximity, proximity(rows, asked.content, idf)),
+        (weights.vector, spread(cosines)),
+        (weights.proximity, proximity(where, asked.content, idf)),
         # Its function words count here: they tell "he is set for" from "set a time for".
-        (weights.sequence, sequence(rows, asked.words, idf)),
-        (weights.title, [float(row.titled) for row in rows]),
-        (weights.date, dated(rows, asked.dates)),
-        (weights.recent, recent(rows) if asked.current else [0.0] * len(rows)),
+        (weights.sequence, sequence(where, asked.words, idf)),
+        (weights.title, [float(bool(quoted) and words(hit.title) in quoted) for hit in hits]),
+        (weights.date, dated(days, asked.dates)),
+        (weights.recent, recent(days) if asked.current else [0.0] * len(hits)),
     )
-    own = [sum(weight * part[i] for weight, part in parts) for i in range(len(rows))]
-    return with_neighbours(rows, own, weights.neighbour)
+    own = [sum(weight * part[i] for weight, part in parts) for i in range(len(hits))]
+    return with_neighbours(hits, own, weights.neighbour)
 
 
 def of_best(values: Sequence[float]) -> list[float]:
@@ -93,53 +96,53 @@ def spread(values: Sequence[float | None]) -> list[float]:
     return [((mean if value is None else value) - low) / (high - low) for value in values]
 
 
-def proximity(rows: Sequence[RankRow], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
-    """Return the share, by idf, of the question's neighbouring words that are near in each row, the nearer the more."""
-    return _shares(
-        rows, question, idf, lambda one, other: max(0.0, 1 - (min(abs(a - b) for a in one for b in other) - 1) / _REACH)
-    )
+def proximity(where: Sequence[Places], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
+    """Return the share, by idf, of the question's neighbouring words near in each text, the nearer the more."""
+
+    def nearness(one: Sequence[int], other: Sequence[int]) -> float:
+        return max(0.0, 1 - (min(abs(a - b) for a in one for b in other) - 1) / _REACH)
+
+    return _shares(where, question, idf, nearness)
 
 
-def sequence(rows: Sequence[RankRow], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
-    """Return the share, by idf, of the question's neighbouring words that are adjacent, in order, in each row."""
-    return _shares(rows, question, idf, lambda one, other: float(any(place + 1 in other for place in one)))
+def sequence(where: Sequence[Places], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
+    """Return the share, by idf, of the question's neighbouring words that are adjacent, in order, in each text."""
+    return _shares(where, question, idf, lambda one, other: float(any(place + 1 in other for place in one)))
 
 
 def _shares(
-    rows: Sequence[RankRow],
-    question: Sequence[str],
-    idf: Mapping[str, float],
-    meeting: Callable[[Sequence[int], Sequence[int]], float],
+    where: Sequence[Places], question: Sequence[str], idf: Mapping[str, float], meeting: Callable[..., float]
 ) -> list[float]:
     """Weigh how the places of each pair of neighbouring words meet (0..1) by the pair's idf."""
     pairs = {pair: idf[pair[0]] + idf[pair[1]] for pair in pairwise(question)}
     total = sum(pairs.values())
     if total <= 0:
-        return [0.0] * len(rows)
-    found = [0.0] * len(rows)
+        return [0.0] * len(where)
+    found = [0.0] * len(where)
     for (a, b), value in pairs.items():
-        for place, row in enumerate(rows):
-            if a in row.where and b in row.where:
-                found[place] += value * meeting(row.where[a], row.where[b])
+        for number, places in enumerate(where):
+            if a in places and b in places:
+                found[number] += value * meeting(places[a], places[b])
     return [value / total for value in found]
 
 
-def dated(rows: Sequence[RankRow], days: Sequence[Days]) -> list[float]:
-    """Return 1 to rows whose document is from a day that the question names."""
-    return [float(row.day is not None and any(each.holds(row.day) for each in days)) for row in rows]
+def dated(written: Sequence[date | None], days: Sequence[Days]) -> list[float]:
+    """Return 1 to texts that are from a day that the question names."""
+    return [float(day is not None and any(each.holds(day) for each in days)) for day in written]
 
 
-def recent(rows: Sequence[RankRow]) -> list[float]:
-    """Return each dated row the share of the pool's days that are not after its own; all 0 if they are all one."""
-    days = sorted({row.day for row in rows if row.day is not None})
+def recent(written: Sequence[date | None]) -> list[float]:
+    """Return each dated text the share of the pool's days that are not after its own; all 0 if they are all one."""
+    days = sorted({day for day in written if day is not None})
     place = {day: number / (len(days) - 1) for number, day in enumerate(days)} if len(days) > 1 else {}
-    return [place.get(row.day, 0.0) if row.day else 0.0 for row in rows]
+    return [place.get(day, 0.0) if day else 0.0 for day in written]
 
 
-def with_neighbours(rows: Sequence[RankRow], own: Sequence[float], share: float) -> list[float]:
-    """Add a share of the better neighbour's score to each row's own."""
-    at = {(row.document, row.position): score for row, score in zip(rows, own, strict=True)}
-    beside = [max(at.get((row.document, row.position + step), 0.0) for step in (-1, 1)) for row in rows]
+def with_neighbours(hits: Sequence[Hit], own: Sequence[float], share: float) -> list[float]:
+    """Add a share of the better neighbour's score to each hit's own."""
+    places = [(hit.chunk.document, hit.chunk.position) for hit in hits]
+    at = dict(zip(places, own, strict=True))
+    beside = [max(at.get((document, place + step), 0.0) for step in (-1, 1)) for document, place in places]
     return [score + share * near for score, near in zip(own, beside, strict=True)]
 
 
@@ -155,8 +158,8 @@ def fold(ranked: Sequence[Hit]) -> list[tuple[Hit, list[Hit]]]:
     return list(best.values())
 
 
-def join(ranked: Sequence[Hit], k: int, most: int) -> list[Passage]:
-    """Make the first k passages, best first, each of at most `most` neighbouring hits.
+def join(ranked: Sequence[Hit], k: int) -> list[Passage]:
+    """Make the first k passages, best first, each of at most `JOINED` neighbouring hits.
 
     A hit beside one already taken joins its passage, which keeps its rank, so that later hits can still come in.
     """
@@ -165,7 +168,7 @@ def join(ranked: Sequence[Hit], k: int, most: int) -> list[Passage]:
     for hit, same in fold(ranked):
         beside = {(hit.chunk.document, hit.chunk.position + step) for step in (-1, 1)}
         able = (one for one in groups if any((it.chunk.document, it.chunk.position) in beside for it in one))
-        group = next((one for one in able if len(one) < most), None)
+        group = next((one for one in able if len(one) < JOINED), None)
         if group is None and len(groups) == k:
             break
         if group is None:
@@ -197,21 +200,6 @@ class Searchable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class RetrievalLimits:
-    """How much is looked at: candidates by words and by vector, and chunks that may join into one source."""
-
-    by_words: int = 100
-    by_vector: int = 50
-    joined: int = 3
-    dated: int = 30  # best chunks that are looked at for days to come
-    floor: float = 0.2  # cosine below which a chunk without a word of the question is off topic
-    weights: RankWeights = field(default_factory=RankWeights)
-
-
-FOREIGN = RetrievalLimits(weights=RankWeights(vector=3.0))  # for languages of which the embedder knows the words
-
-
-@dataclass(frozen=True, slots=True)
 class RetrievalResult:
     """The passages, best first, all hits by rank, and the share of the index that has vectors."""
 
@@ -221,35 +209,35 @@ class RetrievalResult:
 
 
 def retrieve(
-    bank: Searchable, vector: Vectors | None, question: Question, scope: Scope, k: int, settings: RetrievalLimits
+    bank: Searchable, vector: Vectors | None, question: Question, scope: Scope, k: int, weights: RankWeights
 ) -> RetrievalResult:
     """Find the k sources that fit a question and its unit vector best; fewer, or none, where the bank holds no more."""
     totals = bank.totals()
     covered = totals.embedded / totals.chunks if totals.chunks else 1.0
-    if not (hits := candidates(bank, vector, question, scope, settings)):
+    if not (hits := candidates(bank, vector, question, scope)):
         return RetrievalResult((), (), covered)
     counted = (*question.words, *question.day_words)
     frequencies = bank.frequencies(counted)
     idf = {word: totals.inverse_frequency(frequencies.get(word, 0)) for word in counted}
-    ranked = _ranked(hits, question, idf, totals, settings.weights)
+    ranked = _ranked(hits, question, idf, totals, weights)
     if question.coming or question.gone:
-        ranked = _awaited(ranked, question, settings)
-    return RetrievalResult(tuple(join(ranked, k, settings.joined)), tuple(ranked), covered)
+        ranked = _awaited(ranked, question, weights)
+    return RetrievalResult(tuple(join(ranked, k)), tuple(ranked), covered)
 
 
 def candidates(
-    bank: Searchable, vector: Vectors | None, question: Question, scope: Scope, settings: RetrievalLimits
+    bank: Searchable, vector: Vectors | None, question: Question, scope: Scope
 ) -> list[tuple[Hit, float | None]]:
     """Return the pool, each hit with its cosine where it has one: by words first, then what only the vectors found.
 
     Of a transcript, a sender in the scope leaves their own turns alone.
     """
-    hits = bank.by_words((*question.content, *question.day_words), scope, settings.by_words)
+    hits = bank.by_words((*question.content, *question.day_words), scope, _BY_WORDS)
     held = {hit.chunk.id for hit in hits}
-    near = [] if vector is None else bank.by_vector(vector, scope, settings.by_vector)
+    near = [] if vector is None else bank.by_vector(vector, scope, _BY_VECTOR)
     pool = {hit.chunk.id: hit for hit in (*hits, *near)}.values()
     known = [(hit, None if vector is None or hit.vector is None else float(hit.vector @ vector)) for hit in pool]
-    found = [(hit, cosine) for hit, cosine in known if hit.chunk.id in held or (cosine or 0.0) >= settings.floor]
+    found = [(hit, cosine) for hit, cosine in known if hit.chunk.id in held or (cosine or 0.0) >= _FLOOR]
     if not scope.sender:
         return found
     return [(own, cosine) for hit, cosine in found if (own := _own_turns(hit, scope.sender))]
@@ -279,9 +267,7 @@ def places_of(texts: Sequence[str], wanted: Iterable[str]) -> list[dict[str, lis
     return found
 
 
-def bm25(
-    where: Sequence[Mapping[str, Sequence[int]]], lengths: Sequence[int], idf: Mapping[str, float], mean_words: float
-) -> list[float]:
+def bm25(where: Sequence[Places], lengths: Sequence[int], idf: Mapping[str, float], mean_words: float) -> list[float]:
     """Score texts with BM25 (k1 1.5, b 0.75) under the idf and mean length of the whole bank, not of the pool.
 
     A text is given by the places of the question's words in it, and by its number of words.
@@ -295,35 +281,29 @@ def bm25(
 
 
 def _ranked(
-    hits: Sequence[tuple[Hit, float | None]],
-    question: Question,
-    idf: Mapping[str, float],
-    totals: Totals,
-    weights: RankWeights,
+    hits: Pool, question: Question, idf: Mapping[str, float], totals: Totals, weights: RankWeights
 ) -> list[Hit]:
     """Score the pool; equal scores go by chunk id, so that ranks depend on the bank alone."""
     where = places_of([hit.tokens for hit, _ in hits], idf)
-    quoted = [found for phrase in question.quoted if (found := words(phrase))]  # marks alone quote no title
-    rows = [_row(hit, each, cosine, quoted) for (hit, cosine), each in zip(hits, where, strict=True)]
     names = {word for name in question.names for word in words(name)}  # which may hold a word of asking
     factors = dict.fromkeys(ASKING_WORDS, weights.asking) | dict.fromkeys(names, weights.names)
     factors |= dict.fromkeys(FUNCTION_WORDS, weights.function) | dict.fromkeys(question.day_words, weights.days)
     weighted = {word: value * factors.get(word, 1.0) for word, value in idf.items()}
     lengths = [hit.tokens.count(" ") + 1 for hit, _ in hits]
-    values = scores(rows, bm25(where, lengths, weighted, totals.mean_words), question, idf, weights)
+    values = scores(hits, where, bm25(where, lengths, weighted, totals.mean_words), question, idf, weights)
     ranked = [hit.scored(value) for (hit, _), value in zip(hits, values, strict=True)]
     return sorted(ranked, key=_first)
 
 
-def _awaited(ranked: Sequence[Hit], question: Question, settings: RetrievalLimits) -> list[Hit]:
+def _awaited(ranked: Sequence[Hit], question: Question, weights: RankWeights) -> list[Hit]:
     """Lift, of the best chunks, those of the subject that name a time on the side asked for, the nearest most."""
-    best, rest = ranked[: settings.dated], ranked[settings.dated :]
+    best, rest = ranked[:_AWAITED], ranked[_AWAITED:]
     starts = [_nearest_start(one, question) for one in best]
     order = sorted({start for start in starts if start}, reverse=question.gone)
     subject = question.subject
     about = [len(subject.intersection(one.tokens.split(" "))) / (len(subject) or 1) for one in best]
     lifts = [
-        settings.weights.coming * share * (2 - order.index(start) / len(order)) if start else 0.0
+        weights.coming * share * (2 - order.index(start) / len(order)) if start else 0.0
         for start, share in zip(starts, about, strict=True)
     ]
     lifted = [one.scored(one.score + lift) for one, lift in zip(best, lifts, strict=True)]
@@ -343,9 +323,3 @@ def _nearest_start(hit: Hit, question: Question) -> datetime | None:
 
 def _first(hit: Hit) -> tuple[float, str]:
     return -hit.score, hit.chunk.id
-
-
-def _row(hit: Hit, where: Mapping[str, Sequence[int]], cosine: float | None, quoted: Sequence[list[str]]) -> RankRow:
-    titled = bool(quoted) and words(hit.title) in quoted
-    dated = hit.written or hit.date  # an undated quote is no newer than its mail
-    return RankRow(hit.chunk.document, hit.chunk.position, where, cosine, dated.date() if dated else None, titled)

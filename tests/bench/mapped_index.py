@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.retrieval.retrieve import RetrievalLimits, retrieve
+from engine.retrieval.retrieve import RankWeights, retrieve
 from engine.text.question import Question, understand
 from store.checksums import settle_place
 from store.database import Ledger, open_ledger
@@ -142,7 +142,7 @@ def _seconds(run: Callable[[], object]) -> float:
 
 def _runs(reader: Reader, asked: Question, vector: Vectors) -> Iterator[tuple[str, Callable[[], object]]]:
     for scope, label in zip(_SCOPES, ("retrieve", "retrieve since", "retrieve from"), strict=True):
-        yield label, partial(retrieve, reader, vector, asked, scope, 5, RetrievalLimits())
+        yield label, partial(retrieve, reader, vector, asked, scope, 5, RankWeights())
     yield "by words", partial(reader.by_words, asked.content, Scope(), 100)
     yield "by vector", partial(reader.by_vector, vector, Scope(), 50)
 

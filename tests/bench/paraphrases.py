@@ -35,7 +35,7 @@ from engine.ask.keys import (
 from engine.ask.semantic import SemanticLookup, SemanticRules
 from engine.ask.updates import settled
 from engine.models.minilm import MiniLM, SpanReader
-from engine.retrieval.retrieve import RetrievalLimits, Searchable, retrieve
+from engine.retrieval.retrieve import RankWeights, Searchable, retrieve
 from engine.settings import BankSettings, Settings
 from engine.text.question import Question, understand
 from engine.text.time_sensitive import moment
@@ -154,7 +154,7 @@ def entry(user: IndexedUser, row: dict[str, Any], text: str, vector: Vectors, em
 
 def retrieved(index: Searchable, question: Question, vector: Vectors | None) -> Evidence:
     """Return the evidence for a question."""
-    found = retrieve(index, vector, question, Scope(), K, RetrievalLimits())
+    found = retrieve(index, vector, question, Scope(), K, RankWeights())
     chunks = tuple(chunk.id for passage in found.passages for chunk in passage.chunks)
     return settled(question, Evidence(found.passages, chunks, found.covered))
 

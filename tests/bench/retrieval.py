@@ -17,7 +17,7 @@ from typing import Any
 
 from engine.models.minilm import MiniLM
 from engine.models.types import Embedder
-from engine.retrieval.retrieve import RankWeights, RetrievalLimits, retrieve
+from engine.retrieval.retrieve import RankWeights, retrieve
 from engine.text.question import understand
 from store.types import Scope
 from tests.bench.indexed import IndexedUser, load
@@ -34,10 +34,10 @@ def main() -> None:
     options = arguments()
     embedder = None if "vector" in options.off else MiniLM(workers=options.workers)
     weights = replace(RankWeights(), **{part: float(part in MULTIPLIERS) for part in options.off if part != "plain"})
-    settings = RetrievalLimits(weights=PLAIN if "plain" in options.off else weights)
+    weights = PLAIN if "plain" in options.off else weights
     for name in options.sets:
         found = load(options.data, name, embedder, options.vectors)
-        rows = [row for user in found for row in measured(user, embedder, settings)]
+        rows = [row for user in found for row in measured(user, embedder, weights)]
         for label in ("chunks", "sources"):
             show(f"{name}: {label}", [row[label] for _, row in rows])
         if several := [row["sources"] for kind, row in rows if kind == "multi-hop"]:
@@ -63,13 +63,13 @@ def has_gold(row: dict[str, Any]) -> bool:
 
 
 def measured(
-    user: IndexedUser, embedder: Embedder | None, settings: RetrievalLimits
+    user: IndexedUser, embedder: Embedder | None, weights: RankWeights
 ) -> Iterator[tuple[str, dict[str, dict[str, float]]]]:
     """Yield each question's kind, and its recall for the ranked chunks and for the sources that they are joined to."""
     for row in filter(has_gold, user.rows):
         question = understand(row["question"], datetime.now(UTC))
         vector = embedder.embed_question(question.text) if embedder else None
-        found = retrieve(user.bank, vector, question, Scope(), max(KS), settings)
+        found = retrieve(user.bank, vector, question, Scope(), max(KS), weights)
         ranked = [(user.paths[s.chunk.document][0], s.chunk.first, s.chunk.last) for s in found.ranked]
         sources = [(user.paths[one.document][0], *one.lines) for one in found.passages]
         chunks = recall(row, ranked[: max(KS)]) | sessions(row, ranked)

@@ -1,14 +1,16 @@
 """Ranking over a pool: each part alone, then together."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime, time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from engine.retrieval.retrieve import (
-    RankRow,
+    Pool,
     RankWeights,
     dated,
     of_best,
@@ -21,6 +23,7 @@ from engine.retrieval.retrieve import (
 )
 from engine.text.dates import Days
 from engine.text.question import Question
+from store.types import Chunk, Hit
 
 OFF = RankWeights(function=1, asking=1, names=1, vector=0, proximity=0, sequence=0, title=0, date=0, neighbour=0)
 IDF = {"blue": 1.0, "plan": 3.0, "ann": 2.0}
@@ -28,13 +31,27 @@ MAY = Days(date(2024, 5, 1), date(2024, 5, 31))
 ASKED = Question("blue plan", ("blue", "plan"), "other", (), (MAY,), date(2024, 5, 15))
 
 
+Row = tuple[Hit, float | None]
+
+
 def row(
-    text: str = "", document: str = "d", position: int = 0, cosine: float | None = None, day: date | None = None
-) -> RankRow:
-    where: dict[str, list[int]] = {}
-    for place, word in enumerate(text.split()):
-        where.setdefault(word, []).append(place)
-    return RankRow(document, position, where, cosine, day)
+    text: str = "",
+    document: str = "d",
+    position: int = 0,
+    cosine: float | None = None,
+    day: date | None = None,
+    title: str = "",
+) -> Row:
+    chunk = Chunk(f"{document}{position}", document, position, "", text, 1, 1)
+    return Hit(chunk, text, None, day and datetime.combine(day, time.min, UTC), "", (), title), cosine
+
+
+def places(*texts: str) -> list[dict[str, list[int]]]:
+    return places_of(texts, IDF)
+
+
+def scored(pool: Pool, bm25: Sequence[float], weights: RankWeights, asked: Question = ASKED) -> list[float]:
+    return scores(pool, places(*(hit.tokens for hit, _ in pool)), bm25, asked, IDF, weights)
 
 
 tokens = st.sampled_from(("a", "an", "ann", "Ä1", "東京", "ann@example.org", "ann@example.com", "1234567", "12345678"))
@@ -74,47 +91,46 @@ def test_no_vectors_at_all_count_nothing() -> None:
 
 
 def test_neighbouring_words_of_the_question_count_by_how_near_they_stand() -> None:
-    rows = [row("blue plan"), row("plan x blue"), row("blue x x x x x x x x plan"), row("plan")]
-    assert proximity(rows, ["blue", "plan"], IDF) == [1.0, 0.875, 0.0, 0.0]
+    texts = places("blue plan", "plan x blue", "blue x x x x x x x x plan", "plan")
+    assert proximity(texts, ["blue", "plan"], IDF) == [1.0, 0.875, 0.0, 0.0]
 
 
 def test_a_pair_counts_by_the_idf_of_its_words() -> None:
-    assert proximity([row("blue plan"), row("plan ann")], ["blue", "plan", "ann"], IDF) == [4 / 9, 5 / 9]
+    assert proximity(places("blue plan", "plan ann"), ["blue", "plan", "ann"], IDF) == [4 / 9, 5 / 9]
 
 
 def test_one_word_has_no_neighbour() -> None:
-    assert proximity([row("blue")], ["blue"], IDF) == [0.0]
+    assert proximity(places("blue"), ["blue"], IDF) == [0.0]
 
 
 def test_only_neighbouring_words_side_by_side_in_the_order_of_the_question_are_its_sequence() -> None:
-    rows = [row("x blue plan"), row("plan blue"), row("blue x plan"), row("blue x blue plan"), row()]
-    assert sequence(rows, ["blue", "plan"], IDF) == [1.0, 0.0, 0.0, 1.0, 0.0]
+    texts = places("x blue plan", "plan blue", "blue x plan", "blue x blue plan", "")
+    assert sequence(texts, ["blue", "plan"], IDF) == [1.0, 0.0, 0.0, 1.0, 0.0]
 
 
 def test_a_part_of_a_sequence_counts_by_the_idf_of_its_words() -> None:
-    assert sequence([row("blue plan"), row("x plan ann")], ["blue", "plan", "ann"], IDF) == [4 / 9, 5 / 9]
+    assert sequence(places("blue plan", "x plan ann"), ["blue", "plan", "ann"], IDF) == [4 / 9, 5 / 9]
 
 
 @given(st.lists(st.lists(st.sampled_from(sorted(IDF)), max_size=8), max_size=5), st.permutations(sorted(IDF)))
 def test_what_stands_in_sequence_is_never_less_near(texts: list[list[str]], question: list[str]) -> None:
-    rows = [row(" ".join(text)) for text in texts]
-    pairs = zip(sequence(rows, question, IDF), proximity(rows, question, IDF), strict=True)
+    where = places(*map(" ".join, texts))
+    pairs = zip(sequence(where, question, IDF), proximity(where, question, IDF), strict=True)
     assert all(0 <= in_order <= near + 1e-9 for in_order, near in pairs)
 
 
 def test_a_document_from_a_day_that_is_asked_about_counts() -> None:
-    rows = [row(day=date(2024, 5, 31)), row(day=date(2024, 6, 1)), row()]
-    assert dated(rows, [MAY]) == [1.0, 0.0, 0.0]
+    assert dated([date(2024, 5, 31), date(2024, 6, 1), None], [MAY]) == [1.0, 0.0, 0.0]
 
 
 def test_a_chunk_gains_from_its_better_neighbour() -> None:
-    rows = [row(position=0), row(position=1), row(position=2), row(document="e", position=1)]
-    assert with_neighbours(rows, [1.0, 0.5, 0.25, 0.5], 0.5) == [1.25, 1.0, 0.5, 0.5]
+    hits = [hit for hit, _ in (row(position=0), row(position=1), row(position=2), row(document="e", position=1))]
+    assert with_neighbours(hits, [1.0, 0.5, 0.25, 0.5], 0.5) == [1.25, 1.0, 0.5, 0.5]
 
 
 def test_with_every_part_off_the_order_is_that_of_bm25() -> None:
     rows = [row("blue", cosine=0.9, day=date(2024, 5, 3)), row("plan", position=5, cosine=0.1)]
-    assert scores(rows, [1.0, 4.0], ASKED, IDF, OFF) == [0.25, 1.0]
+    assert scored(rows, [1.0, 4.0], OFF) == [0.25, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -123,17 +139,18 @@ def test_with_every_part_off_the_order_is_that_of_bm25() -> None:
         ("vector", row("plan blue", "a", 3, 0.2)),
         ("proximity", row("blue plan", "a", 3, 0.1)),
         ("sequence", row("x blue plan", "a", 3, 0.1)),
-        ("title", replace(row("plan blue", "a", 3, 0.1), titled=True)),
+        ("title", row("plan blue", "a", 3, 0.1, title="blue plan")),
         ("date", row("plan blue", "a", 3, 0.1, date(2024, 5, 3))),
         ("neighbour", row("plan blue", "b", 21, 0.1)),
     ],
 )
-def test_each_part_alone_turns_a_tie(part: str, better: RankRow) -> None:
+def test_each_part_alone_turns_a_tie(part: str, better: Row) -> None:
     rows = [row("plan x blue", "b", 7, 0.1), better, row("plan", "b", 20, 0.1)]
-    assert scores(rows, [1.0, 1.0, 0.5], ASKED, IDF, OFF)[:2] == [1.0, 1.0]
-    one, other, _ = scores(rows, [1.0, 1.0, 0.5], ASKED, IDF, replace(OFF, **{part: 0.5}))
+    quoting = structs.replace(ASKED, text="'blue plan'")
+    assert scored(rows, [1.0, 1.0, 0.5], OFF, quoting)[:2] == [1.0, 1.0]
+    one, other, _ = scored(rows, [1.0, 1.0, 0.5], replace(OFF, **{part: 0.5}), quoting)
     assert other > one
 
 
 def test_an_empty_pool_has_no_scores() -> None:
-    assert scores([], [], ASKED, IDF, RankWeights()) == []
+    assert scored([], [], RankWeights()) == []

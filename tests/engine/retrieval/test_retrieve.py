@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from engine.ingest.chunking import chunk
 from engine.ingest.transcripts import read_transcripts
 from engine.ingest.types import ParseLimits
-from engine.retrieval.retrieve import RankWeights, RetrievalLimits, RetrievalResult, bm25, retrieve
+from engine.retrieval.retrieve import RankWeights, RetrievalResult, bm25, retrieve
 from engine.text.question import understand
 from engine.text.words import words
 from store.types import Document, DocumentPassage, Scope, Totals, Vectors
 from tests.engine.retrieval.memory_bank import Item, MemoryBank, hits
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
-ANYWHERE, DEFAULT = Scope(), RetrievalLimits()
+ANYWHERE, DEFAULT = Scope(), RankWeights()
 
 
 class LetterEmbedder:
@@ -119,7 +119,7 @@ def test_a_mail_whose_whole_subject_is_quoted_comes_before_a_reply_that_holds_mo
 
 def test_quotation_marks_around_no_word_do_not_quote_the_title_of_a_mail_without_one() -> None:
     bank = MemoryBank(hits([mail("", "The hall is free."), mail("Hall", "The hall is taken.")]))
-    untitled = RetrievalLimits(weights=replace(RankWeights(), title=0))
+    untitled = replace(RankWeights(), title=0)
     question = understand('Is the hall "..." free?', NOW)
     found = [retrieve(bank, None, question, ANYWHERE, 5, each).ranked for each in (DEFAULT, untitled)]
     assert question.quoted == ("...",)
@@ -212,7 +212,7 @@ def test_with_bm25_alone_ranks_are_those_of_brute_force_over_real_chunks(shared:
         items.append(Item(document, tuple(chunk(document, document.passages))))
     bank = MemoryBank(hits(items))
     off = dict.fromkeys((field.name for field in fields(RankWeights)), 0.0)
-    plain = RetrievalLimits(weights=RankWeights(**off | {"function": 1, "asking": 1, "names": 1}))
+    plain = RankWeights(**off | {"function": 1, "asking": 1, "names": 1})
     for text in ("When did Jon lose his job?", "What does Gina sell in her store?", "Where is the dance studio?"):
         found = retrieve(bank, None, understand(text, NOW), ANYWHERE, 10, plain).ranked[:10]
         wanted = list(dict.fromkeys(words(text)))
