@@ -50,7 +50,7 @@ class Zones(Struct, frozen=True):
 
 def parse_time(value: str, zone: str, zones: Zones) -> date | datetime | None:
     """Return the value of a DATE or DATE-TIME property, a time in the zone that it has; None if it is neither."""
-    try:
+    with suppress(ValueError, OverflowError):  # 31 February, or a year out of range
         if "T" not in value:
             return date.fromisoformat(value.strip())
         at = datetime.fromisoformat(value.strip())
@@ -58,8 +58,7 @@ def parse_time(value: str, zone: str, zones: Zones) -> date | datetime | None:
             return at.replace(tzinfo=zones.find(zone) if zone else None)
         # Its day in the calendar's own zone is the event's day.
         return at.astimezone((zones.find(zones.own) if zones.own else None) or UTC)
-    except (ValueError, OverflowError):  # 31 February, or a year out of range
-        return None
+    return None
 
 
 def _zone(halves: dict[str, "Component"]) -> tzinfo | None:
@@ -105,11 +104,10 @@ def rule_text(rule: str, zone: tzinfo | None = None) -> str:
     if count := parts.get("COUNT", "").strip():
         words += f", {count} times"
     if until := parse_time(parts.get("UNTIL", ""), "", Zones({})):
-        last = until
-        if zone and isinstance(last, datetime) and last.tzinfo:
+        if zone and isinstance(until, datetime) and until.tzinfo:
             with suppress(OverflowError):  # the first or last day that there is
-                last = last.astimezone(zone)
-        words += f", until {spell_date(last, weekday=True)}"
+                until = until.astimezone(zone)
+        words += f", until {spell_date(until, weekday=True)}"
     return words
 
 
@@ -264,7 +262,7 @@ def _when(event: Component, start: date | datetime | None, zones: Zones) -> str:
 
 def _end(event: Component, start: date | datetime, zones: Zones) -> date | datetime | None:
     """Return the end in the zone of the start; None if there is none, or if one is a date and the other a time."""
-    try:
+    with suppress(OverflowError):  # beyond year 9999
         if "DTEND" in event:
             end = _time(event, "DTEND", zones)
             if isinstance(end, datetime) and isinstance(start, datetime):
@@ -274,8 +272,6 @@ def _end(event: Component, start: date | datetime, zones: Zones) -> date | datet
             weeks, days, hours, minutes, seconds = (int(part or 0) for part in lasts.groups()[1:])
             span = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
             return start - span if lasts[1] == "-" else start + span
-    except OverflowError:  # beyond year 9999
-        return None
     return None
 
 

@@ -6,6 +6,7 @@ The reader is taken to have a wide, light screen and to run no scripts. tinycss2
 import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from math import inf, prod
 from typing import Any, NamedTuple
@@ -31,10 +32,9 @@ _LONG_NUMBER = re.compile(r"\d{30,}")  # int() refuses those of thousands of dig
 
 
 def _text(nodes: Iterable[Any]) -> str:
-    try:
+    with suppress(RecursionError):  # hundreds of open brackets
         return str(tinycss2.serialize(nodes))
-    except RecursionError:  # hundreds of open brackets
-        return ""
+    return ""
 
 
 @lru_cache(maxsize=4096)
@@ -292,13 +292,15 @@ class Style(Struct, frozen=True):
         return self.ground is None or any(abs(a - b) >= _ALIKE for a, b in zip(seen, self.ground, strict=True))
 
 
-def style_element(parent: Style, tag: str, declared: Iterable[Declared], hints: Mapping[str, str]) -> Style | None:
+def style_element(
+    parent: Style, tag: str, declared: Iterable[Declared], inline: str, hints: Mapping[str, str]
+) -> Style | None:
     """Return an element's style, None if neither it nor anything in it is shown.
 
-    `declared` holds what applies to it, weakest first; `hints` the values that its attributes stand for.
+    `declared` holds what sheets say of it, weakest first; `hints` the values that its other attributes stand for.
     """
     values = dict(hints)
-    for part in zip(*declared, strict=True):
+    for part in zip(*declared, parse_style(inline), strict=True):
         for some in part:
             values.update(some)
     own = tuple((name, value) for name, value in values.items() if name.startswith("--"))

@@ -54,27 +54,18 @@ def read(path: Path, raw_kind: str | None, limits: ParseLimits, root: str = "") 
     `raw_kind` ("mail", "mbox" or "transcript") overrides the detected format. Mail in a state to leave out, by its
     header, file name or a folder below `root`, is an item of that kind without a document.
     """
-    count = 0
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             yield _unreadable("not a file")
             return
-        if state := _state_of_path(path, root):
-            limits = replace(limits, state=state)
-        if limits.text_of:
-            limits = replace(limits, changed=status.st_mtime)
+        limits = replace(limits, state=_state_of_path(path, root), changed=status.st_mtime)
         if path.suffix == ".json" and (users := path.parent.parent / _USERS).is_file():  # an export, unpacked
             limits = replace(limits, names=_names_in(users.read_bytes()))
         with _buffered(FileIO(path)) as file:
             most = min(max(limits.archive_ratio * status.st_size, limits.message_bytes), limits.archive_bytes)
             name = os.fsencode(path.name).decode("utf-8", "replace")
-            items = _read_open(file, name, limits, _Allowance(raw_kind, most))
-            while (item := isolate(lambda: next(items, None))) is not None:
-                count += 1
-                yield item
-    except UnreadableItem as error:
-        yield ParsedItem(count, None, problem=error.reason)
+            yield from _read_each(lambda: file, name, limits, _Allowance(raw_kind, most), _LEVELS)
     except PermissionError:
         yield _unreadable("permission denied")
     except OSError as error:
@@ -98,8 +89,24 @@ class _Allowance(Struct):
     bytes: int
 
 
+def _read_each(
+    opens: Callable[[], BufferedReader], name: str, limits: ParseLimits, allowance: _Allowance, levels: int
+) -> Iterator[ParsedItem]:
+    """Yield the items of a file or member; damage or a bug ends it alone, unpacking to too much ends its archive."""
+    count = 0
+    try:
+        items = _read_open(opens(), name, limits, allowance, levels)
+        while (item := isolate(lambda: next(items, None))) is not None:
+            count += 1
+            yield item
+    except UnreadableItem as error:
+        if allowance.bytes < 0 and levels < _LEVELS:
+            raise
+        yield ParsedItem(count, None, problem=error.reason)
+
+
 def _read_open(
-    file: BufferedReader, name: str, limits: ParseLimits, allowance: _Allowance, levels: int = _LEVELS
+    file: BufferedReader, name: str, limits: ParseLimits, allowance: _Allowance, levels: int
 ) -> Iterator[ParsedItem]:
     """Yield the items of a file, of archives that many levels deep; UnreadableItem ends it."""
     raw_kind = allowance.kind
@@ -311,7 +318,7 @@ def _read_archive(
             limits = replace(limits, names=_names_in(opens().read(limits.file_bytes + 1)))
             continue
         inside = replace(limits, state=limits.state or _state_of_path(PurePath("/", path), "/"))
-        for item in _read_member(opens, path.name, inside, allowance, levels - 1):
+        for item in _read_each(opens, path.name, inside, allowance, levels - 1):
             unknown += item.problem == UNKNOWN
             if item.problem != UNKNOWN:
                 named = item.problem and not item.problem.startswith(BUG)
@@ -320,20 +327,6 @@ def _read_archive(
                 count += 1
     if unknown or not count:
         yield ParsedItem(count, None, problem=f"{UNKNOWN}: {unknown} of its files" if count else UNKNOWN)
-
-
-def _read_member(
-    opens: Callable[[], BufferedReader], name: str, limits: ParseLimits, allowance: _Allowance, levels: int
-) -> Iterator[ParsedItem]:
-    """Yield the items of a member; damage or a bug ends it alone, unpacking to too much ends the archive."""
-    try:
-        items = _read_open(opens(), name, limits, allowance, levels)
-        while (item := isolate(lambda: next(items, None))) is not None:
-            yield item
-    except UnreadableItem as error:
-        if allowance.bytes < 0:
-            raise
-        yield _unreadable(error.reason)
 
 
 def _members(file: BufferedReader, name: str, limits: ParseLimits, allowance: _Allowance) -> Iterator[_Member]:

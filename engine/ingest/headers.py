@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
-from itertools import chain, groupby, starmap
+from itertools import chain, groupby
 
 from msgspec import Struct
 
@@ -92,21 +92,6 @@ def _guess(data: bytes) -> str:
     return best.encoding if best else "cp1252"
 
 
-def unflow(text: str, delete_space: bool) -> str:
-    """Return format=flowed text (RFC 3676) with its soft line breaks joined; `delete_space` is DelSp=yes."""
-    paragraphs, depth, goes_on = list[tuple[int, list[str]]](), 0, False
-    for line in text.split("\n"):
-        content = line.lstrip(">")
-        level = len(line) - len(content)
-        content = content.removeprefix(" ")
-        if not goes_on or level != depth or content == "-- ":
-            paragraphs.append((level, []))
-        depth, goes_on = level, content.endswith(" ") and content != "-- "
-        paragraphs[-1][1].append(content[:-1] if goes_on and delete_space else content)
-    joined = ((level, "".join(pieces)) for level, pieces in paragraphs)
-    return "\n".join(f"{'>' * level} {one}".rstrip() if level else one for level, one in joined)
-
-
 ENVELOPE, LONGEST_FROM = "from ", 300  # what a mailbox writes above a message: by whom, and when it arrived
 _LEAD = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:>?From(?: ([^\n]*)|\r?)\n)?(?:>From [^\n]*\n)?")
 _FIELDS = re.compile(rb"(?:[!-9;-~]+[ \t]*:[^\n]*+(?:\n[ \t][^\n]*+)*+(?:\n|\Z))*+")
@@ -175,15 +160,14 @@ def decode_words(value: str) -> str:
 
     def decode(run: re.Match[str]) -> str:
         # One character may be split between two encoded words of the same charset.
-        pieces = groupby(_ENCODED_WORD.findall(run[0]), lambda word: word[0].partition("*")[0].lower())
-        return "".join(decode_text(b"".join(starmap(_encoded, words)), charset) for charset, words in pieces)
+        pieces, found = groupby(_ENCODED_WORD.findall(run[0]), lambda word: word[0].partition("*")[0].lower()), ""
+        for charset, words in pieces:
+            parts = ((encoding in "bB", text.encode("utf-8", "replace")) for _, encoding, text in words)
+            data = (loose_base64(raw) if in_64 else binascii.a2b_qp(raw, header=True) for in_64, raw in parts)
+            found += decode_text(b"".join(data), charset)
+        return found
 
     return _ENCODED_WORDS.sub(decode, _BETWEEN_WORDS.sub("", value))
-
-
-def _encoded(_charset: str, encoding: str, text: str) -> bytes:
-    data = text.encode("utf-8", "replace")
-    return loose_base64(data) if encoding in "bB" else binascii.a2b_qp(data, header=True)
 
 
 def clean(value: str) -> str:

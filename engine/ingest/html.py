@@ -13,16 +13,7 @@ from operator import itemgetter
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
-from engine.ingest.css import (
-    Declared,
-    Style,
-    StyleRule,
-    media_apply,
-    parse_color,
-    parse_sheet,
-    parse_style,
-    style_element,
-)
+from engine.ingest.css import Declared, Style, StyleRule, media_apply, parse_color, parse_sheet, style_element
 from engine.ingest.headers import tidy
 from prompts import word_patterns
 
@@ -137,11 +128,21 @@ def html_text(source: str) -> str:
         text = _TAG.sub("", _BREAK.sub("\n", _INVISIBLE.sub(" ", source)))
         lines = (" ".join(line.split()) for line in html.unescape(text).split("\n"))
         return _EMPTY_LINES.sub("\n\n", tidy("\n".join(lines))).strip("\n")
-    root = LexborHTMLParser(source).root
-    writer = TextWriter()
-    if root is not None:
-        for node, style, leaving in _walk(root, _Styles(root, source.count("<"))):
-            (_leave if leaving else _enter)(writer, node, style)
+    writer, todo = TextWriter(), list[tuple[LexborNode, Style, bool]]()
+    if (root := LexborHTMLParser(source).root) is not None:
+        page = _Styles(root, source.count("<"))
+        todo.append((root, Style(), False))
+    while todo:  # visible nodes in document order, on entering and on leaving; without recursion: pages may be deep
+        node, style, leaving = todo.pop()
+        if leaving:
+            _leave(writer, node, style)
+            continue
+        if node.next is not None:
+            todo.append((node.next, style, False))
+        if shown := page.of(node, style):
+            _enter(writer, node, shown)
+            todo.append((node, shown, True))
+            todo += [(node.child, shown, False)] if node.child is not None else []
     writer.end_line()
     return tidy("\n".join(writer.lines)).strip("\n")
 
@@ -172,8 +173,7 @@ class _Styles:
         inline = attributes.get("style") or ""
         key = (parent, tag, hints, inline, *map(id, declared))  # objects that live as long as this one
         if key not in self._computed:
-            styles = [*declared, parse_style(self._within(inline))]
-            self._computed[key] = style_element(parent, tag, styles, dict(hints))
+            self._computed[key] = style_element(parent, tag, declared, self._within(inline), dict(hints))
         return self._computed[key]
 
     def _within(self, css: str) -> str:
@@ -205,25 +205,6 @@ def _matched(root: LexborNode, tags: int, rules: Sequence[StyleRule]) -> Iterato
         left -= steps
         with suppress(SelectolaxError):  # a selector of other clients, or none at all
             yield from ((node, some) for node in root.css(_LINK.sub("[href]", selector)))
-
-
-def _walk(root: LexborNode, page: _Styles) -> Iterator[tuple[LexborNode, Style, bool]]:
-    """Yield the visible nodes in document order with their styles, elements on entering and on leaving.
-
-    There is no recursion: pages may be deep.
-    """
-    todo: list[tuple[LexborNode, Style, bool]] = [(root, Style(), False)]
-    while todo:
-        node, style, leaving = todo.pop()
-        if leaving:
-            yield node, style, True
-            continue
-        if node.next is not None:
-            todo.append((node.next, style, False))
-        if shown := page.of(node, style):
-            yield node, shown, False
-            todo.append((node, shown, True))
-            todo += [(node.child, shown, False)] if node.child is not None else []
 
 
 def _hints(tag: str, attributes: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:

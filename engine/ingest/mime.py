@@ -12,17 +12,7 @@ from mimetypes import MimeTypes
 
 from msgspec import Struct
 
-from engine.ingest.headers import (
-    Headers,
-    clean,
-    decode_text,
-    decode_words,
-    loose_base64,
-    split_header,
-    tidy,
-    unflow,
-    visible,
-)
+from engine.ingest.headers import Headers, clean, decode_text, decode_words, loose_base64, split_header, tidy, visible
 from engine.ingest.html import html_text, is_page
 from engine.ingest.outlook import as_mime
 from engine.ingest.scan import COMPOUND, HEAD, TNEF, is_office
@@ -131,7 +121,6 @@ _PARAMETER = re.compile(r"<param>[^<>]*+</param>", re.IGNORECASE)  # a colour or
 _XML_TAG, _BETWEEN_TEXTS = re.compile(r"<[^<>]*+>"), re.compile(r"\s*\n\s*")
 _UU_FILE = re.compile(r"^begin [0-7]{3,4} (\S.*)\n(?:[ -`]{1,90}\n)++end$", re.MULTILINE)
 _PAGE_CHARSET = re.compile(rb"<meta\b[^<>]{0,200}?\bcharset\s*=\s*[\"']?([\w.:-]{2,40})", re.IGNORECASE | re.ASCII)
-_BOUNDARY_END = re.compile(rb"(--)?[ \t]*+\r?(?:\n|\Z)")
 _LIKELY_BOUNDARY = re.compile(rb"^--([^\s-][^\r\n]{0,69}?)[ \t]*\r?\nContent-", re.MULTILINE | re.IGNORECASE)
 _BASE64 = re.compile(rb"\s*(?:[A-Za-z\d+/]{40,80}\r?\n)+[A-Za-z\d+/]{0,80}={0,2}\s*")
 _WORD, _LINK = re.compile(r"\w+"), re.compile(r"https?:\S+|\(?\S+@\S+")
@@ -263,6 +252,21 @@ def part_text(part: MimePart, tree: Tree) -> str | None:
     return visible(unflow(text, delete_space) if part.is_flowed else text)
 
 
+def unflow(text: str, delete_space: bool) -> str:
+    """Return format=flowed text (RFC 3676) with its soft line breaks joined; `delete_space` is DelSp=yes."""
+    paragraphs, depth, goes_on = list[tuple[int, list[str]]](), 0, False
+    for line in text.split("\n"):
+        content = line.lstrip(">")
+        level = len(line) - len(content)
+        content = content.removeprefix(" ")
+        if not goes_on or level != depth or content == "-- ":
+            paragraphs.append((level, []))
+        depth, goes_on = level, content.endswith(" ") and content != "-- "
+        paragraphs[-1][1].append(content[:-1] if goes_on and delete_space else content)
+    joined = ((level, "".join(pieces)) for level, pieces in paragraphs)
+    return "\n".join(f"{'>' * level} {one}".rstrip() if level else one for level, one in joined)
+
+
 def signed_content(der: bytes) -> bytes:
     """Return the signed content of an opaque S/MIME message (RFC 5652), whole or in pieces; b"" if it has none."""
     signed = bytes.fromhex("06092a864886f70d010701")  # the type of content that is signed, and not encrypted
@@ -388,14 +392,12 @@ def _is_inline(leaf: Leaf) -> bool:
 
 def _split_at(body: bytes, line: bytes, most: int) -> list[bytes]:
     """Return the parts of a multipart body between lines that begin so; the last such line may be missing."""
-    bodies, start, at = list[bytes](), -1, body.find(line)
-    while at >= 0 and len(bodies) <= most:
-        rest = _BOUNDARY_END.match(body, at + len(line))
-        if rest is not None and (at == 0 or body[at - 1] == 10):
+    bodies, start = list[bytes](), -1
+    for mark in re.finditer(re.escape(line) + rb"(--)?[ \t]*+\r?(?:\n|\Z)", body):
+        if mark.start() == 0 or body[mark.start() - 1] == 10:
             if start >= 0:
-                bodies.append(body[start:at].removesuffix(b"\n").removesuffix(b"\r"))
-            if rest[1] is not None:  # the last one
+                bodies.append(body[start : mark.start()].removesuffix(b"\n").removesuffix(b"\r"))
+            if mark[1] is not None or len(bodies) > most:  # the last one
                 return bodies
-            start = rest.end()
-        at = body.find(line, at + len(line))
-    return [*bodies, body[start:]] if start >= 0 and len(bodies) <= most else bodies
+            start = mark.end()
+    return [*bodies, body[start:]] if start >= 0 else bodies

@@ -154,11 +154,10 @@ def ancestors(path: bytes) -> Iterator[bytes]:
 
 def state_of(path: bytes) -> FileState | None:
     """Return a file's state, None if it is not a regular file any more."""
-    try:
+    with suppress(OSError):
         status = Path(os.fsdecode(path)).stat()
-    except OSError:
-        return None
-    return _state(status) if stat.S_ISREG(status.st_mode) else None
+        return _state(status) if stat.S_ISREG(status.st_mode) else None
+    return None
 
 
 _LARGE = 1 << 20  # bytes from which a file of another program is not read as a whole
@@ -193,10 +192,6 @@ def as_recorded(path: bytes, state: FileState, began: int) -> FileState:
 def is_skipped_folder(name: str) -> bool:
     """Return whether a walk skips folders of this name, which belong to some program."""
     return os.fsencode(name) in _SKIPPED_FOLDERS
-
-
-def _is_maildir(folder: Path) -> bool:
-    return all(Path(folder, name).exists() for name in ("cur", "new", "tmp"))
 
 
 def _files(root: bytes, found: Changes) -> Iterator[tuple[bytes, FileState]]:
@@ -252,7 +247,8 @@ def find_mail(home: Path, is_late: Callable[[], bool]) -> Iterator[MailPlace]:
     listed = ((program, one) for program, places in word_patterns("mail_places").items() for one in places.split("|"))
     for program, place in listed:
         paths = (path.parent if path.name == "cur" else path for path in home.glob(place))
-        real = (Path(os.path.realpath(path)) for path in paths if not place.endswith("/cur") or _is_maildir(path))
+        parts = ("cur", "new", "tmp") if place.endswith("/cur") else ()  # of a maildir
+        real = (Path(os.path.realpath(path)) for path in paths if all((path / name).exists() for name in parts))
         for path in sorted(real):
             if home in path.parents and not any(path == one or one in path.parents for one in known):
                 known.append(path)

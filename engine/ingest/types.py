@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from engine.text.people import DELIVERED, LOOK_ALIKE, folded_address, folded_name, name_and_address, traces
+from prompts import word_patterns
 from store.catalog import BUG, NamedAddress, Provenance
 from store.errors import PkbError
 from store.types import OWN_ROLES, Document, FileText, ParsedItem, replace
@@ -153,13 +154,7 @@ def doubts(document: Document) -> tuple[str, ...]:
     return tuple(kind for kind, (of, _, test) in KINDS.items() if of in ("", document.kind) and test(document))
 
 
-_ZONE_HOURS = (  # of abbreviations that stand for one zone, and of the American ones
-    "Z:0 GMT:0 UTC:0 UT:0 EST:-5 EDT:-4 CST:-6 CDT:-5 MST:-7 MDT:-6 PST:-8 PDT:-7 CET:1 CEST:2 MET:1 MEST:2 WET:0 "
-    "WEST:1 BST:1 EET:2 EEST:3 MSK:3 IDT:3 EAT:3 CAT:2 SAST:2 WAT:1 PKT:5 WIB:7 WITA:8 WIT:9 HKT:8 JST:9 KST:9 AWST:8 "
-    "ACST:9.5 ACDT:10.5 AEST:10 AEDT:11 NZST:12 NZDT:13 SST:-11 HST:-10 HDT:-9 AKST:-9 AKDT:-8 AST:-4 ADT:-3 NST:-3.5 "
-    "NDT:-2.5 "
-)
-_OFFSETS = dict(pair.split(":") for pair in _ZONE_HOURS.split())
+_OFFSETS = dict(pair.split() for pair in word_patterns("mail_programs")["hours"].split("|"))
 
 
 def named_zone(name: str) -> timezone | None:

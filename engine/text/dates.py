@@ -6,6 +6,7 @@ Relative ones ("last week") are resolved against the day given. Knows no time zo
 import re
 from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 
 from msgspec import Struct
@@ -93,11 +94,9 @@ def _numeric(match: re.Match[str], today: date) -> Iterator[Days]:
 def near_day(text: str, today: date) -> Days | None:
     """Return the day that "tomorrow" or the like alone means, in one of seven languages; None for another text."""
     step = NEAR_WORDS.get(" ".join(text.replace("’", "'").casefold().split()))
-    try:
-        day = None if step is None else today + timedelta(days=step)
-    except OverflowError:  # beyond the calendar
-        return None
-    return Days(day, day) if day else None
+    with suppress(OverflowError):  # beyond the calendar
+        return None if step is None else Days(day := today + timedelta(days=step), day)
+    return None
 
 
 def _unit(match: re.Match[str], today: date) -> Iterator[Days]:

@@ -18,7 +18,20 @@ from typing import Any, get_args
 from engine.ask import followup, keys, question_features
 from engine.http import completions
 from engine.idle import predict
-from engine.ingest import calendar, css, dialogue, files, headers, html, mail, office, outlook, quotes, transcripts
+from engine.ingest import (
+    calendar,
+    css,
+    dialogue,
+    files,
+    headers,
+    html,
+    mail,
+    mime,
+    office,
+    outlook,
+    quotes,
+    transcripts,
+)
 from engine.ingest.chunking import chunk
 from engine.ingest.types import ParseLimits, UnreadableItem
 from engine.kv import sharing
@@ -90,7 +103,7 @@ def _charset(data: bytes) -> None:
     name, _, body = data.partition(b"\n")
     headers.decode_text(body, name.decode("latin-1"))
     headers.loose_base64(body)
-    headers.unflow(_text(body), delete_space=True)
+    mime.unflow(_text(body), delete_space=True)
 
 
 def _html(data: bytes) -> None:
@@ -102,8 +115,7 @@ def _html(data: bytes) -> None:
 def _css(data: bytes) -> None:
     text = _text(data)
     rules = css.parse_sheet(text)
-    declared = [css.parse_style(text), *(declared for *_, declared in rules[:20])]
-    css.style_element(css.Style(), "p", declared, {})
+    css.style_element(css.Style(), "p", [declared for *_, declared in rules[:20]], text, {})
     css.media_apply(text)
     css.parse_color(text)
     css.pixels(text)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.headers import unflow
+from engine.ingest.mime import unflow
 
 
 @pytest.mark.parametrize(
