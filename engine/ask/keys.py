@@ -102,7 +102,7 @@ def reword(question: str, names: Names) -> Wording:
     found = list(_WORD.finditer(text))
     spelled = _spelled(text, found, names)
     for match in reversed(found):  # a function word in lower case, unless its capitals may be an abbreviation's
-        is_common = match[0].lower() in listed_words("deictic", "en", "common") and match[0] not in _ABBREVIATIONS
+        is_common = match[0].lower() in listed_words("deictic", "common", "en") and match[0] not in _ABBREVIATIONS
         word = spelled.get(match) or (match[0].lower() if is_common else match[0])
         text = text[: match.start()] + word + text[match.end() :]
     return Wording(_opened(text) + "?", frozenset(spelled.values()))

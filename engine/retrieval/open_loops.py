@@ -27,6 +27,7 @@ from store.search import Reader
 from store.types import Hit, Scope, names_person, replace
 
 _LIST = "open_loops"
+_OPENS = ("reply", "request", "must", "imperative", "promise", "wish", "offer", "need", "will")  # parts that make tasks
 _FEWEST_WORDS, _MOST_WORDS = 3, 60  # words of a sentence
 _SKIPPED = 3  # phrases of "between"
 _OPENING = 4  # words in which a question begins to ask
@@ -164,7 +165,7 @@ def _in_english(text: str, tokens: Sequence[str], around: Surroundings) -> Commi
         return None
     if asks:
         return _request(tokens, around, asks=True) or _question(tokens, around)
-    if _triggers().isdisjoint(tokens):
+    if not any(phrases(_LIST, part).may_find(tokens) for part in _OPENS):
         return None
     found = _request(tokens, around, asks=False)
     if found or says_done(text):  # "Here is what I promised to send"
@@ -177,21 +178,19 @@ def _request(tokens: Sequence[str], around: Surroundings, *, asks: bool) -> Comm
     says_what = not around.spoken and len(tokens) > _FEWEST_WORDS  # "Let me know." alone has no task
     if says_what and not all(_has("unless", tokens[:first]) for first, _ in asked):
         return Commitment("task", "reader", replies=True)
-    parts = ["request"] + ["must"] * around.short
-    if any(_is_said(part, tokens, around) for part in parts):
-        return Commitment("task", "reader")
+    said = any(_is_said(part, tokens, around) for part in ["request"] + ["must"] * around.short)
     begins = around.short and not asks and _length_at("imperative", tokens, 0)
-    return Commitment("task", "reader") if begins else None
+    return Commitment("task", "reader") if said or begins else None
 
 
 def _promise(text: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
     parts = ["promise"] + ["wish"] * (not around.spoken) + ["need"] * around.short
-    if any(_is_said(part, tokens, around) for part in parts):
-        return Commitment("task", "writer")
-    if _is_said("offer", tokens, around) and (around.spoken or find(text, "date")):
-        return Commitment("task", "writer")
-    bare = around.short and _promises_without_subject(text, tokens)
-    return Commitment("task", "writer") if bare else None
+    says = (
+        any(_is_said(part, tokens, around) for part in parts)
+        or (_is_said("offer", tokens, around) and (around.spoken or find(text, "date")))
+        or (around.short and _promises_without_subject(text, tokens))
+    )
+    return Commitment("task", "writer") if says else None
 
 
 def _promises_without_subject(text: str, tokens: Sequence[str]) -> bool:
@@ -255,14 +254,6 @@ def _length_at(part: str, tokens: Sequence[str], at: int) -> int:
 
 def _has(part: str, tokens: Sequence[str]) -> bool:
     return any(phrases(_LIST, part).find(tokens))
-
-
-@cache
-def _triggers() -> frozenset[str]:
-    """Return a word of each phrase that may make a sentence a task: most sentences have none of them."""
-    parts = ("reply", "request", "must", "imperative", "promise", "wish", "offer", "need", "will")
-    listed = chain.from_iterable(word_lists(_LIST)["en"][part] for part in parts)
-    return frozenset(max(phrase, key=len) for phrase in listed)
 
 
 READ = 2_000  # newest documents, and as many again that may close their open items

@@ -282,20 +282,12 @@ def report_meeting(
     if not hits or not hits[0].is_meeting:
         raise UsageError(f"no meeting fits {line(name)}", "pkb list")
     hit, document = hits[0], read_documents(reader, [hits[0].chunk.document])[0]
-    people = present(reader, hit, scope.collection)
-    if since:
-        found = _since(reader, document, _subject(" ".join(title_words(name))), scope)
-        return report(catalogue, found, ("task", "question", "done", "mail"), people, hit)
-    return report(catalogue, found_in(document), ("decision", "task", "question"), people, hit)
-
-
-def report(
-    catalogue: Catalog, found: Iterable[OpenSentence], kinds: tuple[ItemKind, ...], people: str, hit: Hit
-) -> Report:
-    """Return what was found, by kind."""
+    kinds: tuple[ItemKind, ...] = ("task", "question", "done", "mail") if since else ("decision", "task", "question")
+    named = _subject(" ".join(title_words(name)))
+    found = _since(reader, document, named, scope) if since else found_in(document)
     items = [item for one in found if (item := item_of(catalogue, one))]
     items.sort(key=lambda item: kinds.index(item.kind))
-    day = hit.date.isoformat() if hit.date else None
+    day, people = hit.date.isoformat() if hit.date else None, present(reader, hit, scope.collection)
     return Report(len(items), tuple(items), 1, 1, " ".join(hit.title.split()), day, people, kinds)
 
 

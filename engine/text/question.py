@@ -194,7 +194,7 @@ def synthesis(question: str) -> Synthesis | None:
     for language in word_lists("synthesis"):
         forms = [list(tokens)]  # the words as they are, and with some and all of the classes in place of their words
         for name in _CLASSES:
-            members = listed_words("synthesis", language, name)
+            members = listed_words("synthesis", name, language)
             forms.append([name if token in members else token for token in forms[-1]])
         for order, part in enumerate(_PARTS):
             index = phrases("synthesis", part, language)

@@ -79,9 +79,11 @@ def plain_words(text: str) -> list[str]:
 
 
 @cache
-def listed_words(name: str, language: str, part: str) -> frozenset[str]:
-    """Return the words of a part of a list among the prompts; none where a language ("en") has no such part."""
-    return frozenset(word for (word,) in word_lists(name)[language].get(part, ()))
+def listed_words(name: str, part: str, language: str | None = None) -> frozenset[str]:
+    """Return the words of a part of a list among the prompts, in one language ("en") or all; none without the part."""
+    lists = word_lists(name)
+    chosen = lists.values() if language is None else (lists[language],)
+    return frozenset(word for parts in chosen for (word,) in parts.get(part, ()))
 
 
 @cache
@@ -104,7 +106,7 @@ def _languages(tokens: Sequence[str]) -> list[str]:
 
 def _common_in(tokens: Sequence[str]) -> dict[str, int]:
     spaced = [language for language, parts in word_lists("deictic").items() if "common" in parts]
-    common = {language: listed_words("deictic", language, "common") for language in spaced}
+    common = {language: listed_words("deictic", "common", language) for language in spaced}
     return {language: sum(token in common[language] for token in tokens) for language in spaced}
 
 
@@ -129,6 +131,10 @@ class PhraseIndex:
                 self._by_word.setdefault(max(needed, key=len), []).append((phrase, frozenset(needed)))
             else:
                 self._others.append(phrase)
+
+    def may_find(self, tokens: Collection[str]) -> bool:
+        """Return whether plain words have one of a phrase: most sentences have none, and are told so at once."""
+        return bool(self._others) or not self._by_word.keys().isdisjoint(tokens)
 
     def find(self, tokens: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Yield the start and end of each phrase found among plain words, in no order."""
@@ -199,7 +205,7 @@ def whole_document_question(text: str) -> WholeDocumentQuestion | None:
         return WholeDocumentQuestion(aspect)
     parts = text.split()
     for core, name in _named(parts):
-        if (aspect := _aspect(plain_words(core))) and not _anywhere("document").isdisjoint(plain_words(name)):
+        if (aspect := _aspect(plain_words(core))) and not listed_words(_LIST, "document").isdisjoint(plain_words(name)):
             return WholeDocumentQuestion(aspect, name)
     return None
 
@@ -224,8 +230,8 @@ def meeting_question(text: str) -> WholeDocumentQuestion | None:
     for start, end in product((3, 2), ends):  # "Who was at | the workshop meeting?", "When did | it | take place?"
         tail, name = " ".join(parts[end:]), " ".join(parts[start:end])
         aspect = _aspect(plain_words(f"{' '.join(parts[:start])} document {tail}"))
-        named = [word for word in plain_words(name) if word not in _anywhere("frame")]
-        is_title = bool(named) and _anywhere("document").isdisjoint(named)
+        named = [word for word in plain_words(name) if word not in listed_words(_LIST, "frame")]
+        is_title = bool(named) and listed_words(_LIST, "document").isdisjoint(named)
         if aspect in ("date", "people") and title_words(tail) == tail.split() and (is_title or named[1:]):
             return WholeDocumentQuestion(aspect, name, whole=is_title)
     return found
@@ -233,7 +239,9 @@ def meeting_question(text: str) -> WholeDocumentQuestion | None:
 
 def title_words(name: str) -> list[str]:
     """Return the words of a name that a title must contain: without articles and words such as "meeting"."""
-    return [word for word in plain_words(name) if word not in _anywhere("frame") | _anywhere("document")]
+    return [
+        word for word in plain_words(name) if word not in listed_words(_LIST, "frame") | listed_words(_LIST, "document")
+    ]
 
 
 def _named(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -244,14 +252,14 @@ def _named(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
     if len(parts) > 3 and tokens[0] == ["what"] and tokens[-1] == ["about"]:
         yield f"{parts[0]} {parts[1]} it about", " ".join(parts[2:-1])
     for place, part in enumerate(parts[1:-1], 1):
-        if part.lower() in _anywhere("before"):
+        if part.lower() in listed_words(_LIST, "before"):
             yield f"{' '.join(parts[: place + 1])} document", " ".join(parts[place + 1 :])
 
 
 def _aspect(tokens: Sequence[str]) -> Aspect | None:
     tokens = ["is" if token == "s" and place else token for place, token in enumerate(tokens)]  # "what's"
     for language, parts in word_lists(_LIST).items():
-        documents, frame = (listed_words(_LIST, language, part) for part in ("document", "frame"))
+        documents, frame = (listed_words(_LIST, part, language) for part in ("document", "frame"))
         first = parts["document"][0][0]
         left = [first if token in documents else token for token in tokens if token not in frame]
         ended = left[:-1] if left[1:] and left[-1] == first else left
@@ -261,13 +269,8 @@ def _aspect(tokens: Sequence[str]) -> Aspect | None:
 
 
 @cache
-def _anywhere(part: str) -> frozenset[str]:
-    return frozenset(chain.from_iterable(listed_words(_LIST, language, part) for language in word_lists(_LIST)))
-
-
-@cache
 def _phrases(language: str) -> dict[tuple[str, ...], Aspect]:
-    frame, lists = listed_words(_LIST, language, "frame"), word_lists(_LIST)[language]
+    frame, lists = listed_words(_LIST, "frame", language), word_lists(_LIST)[language]
     return {
         tuple(word for word in phrase if word not in frame): aspect
         for aspect in ASPECTS
@@ -287,7 +290,7 @@ def instruction_end(text: str) -> int:
     A statement may follow: "If anyone asks, tell them to call, Gus has the key".
     """
     there = {*plain_words(text)}
-    languages = [one for one in word_lists("instructions") if not _ordering(one).isdisjoint(there)]
+    languages = [one for one in word_lists("instructions") if phrases("instructions", "answer", one).may_find(there)]
     if not languages:
         return 0
     pieces = [*re.split(_CLAUSE_END, text), ""]  # each clause, and the signs behind it
@@ -296,12 +299,6 @@ def instruction_end(text: str) -> int:
     end = 2 * max(_told(language, clauses, colons) for language in languages)
     is_statement = not end or len(plain_words("".join(pieces[end:]))) >= _STATED
     return len("".join(pieces[:end])) if is_statement else len(text)
-
-
-@cache
-def _ordering(language: str) -> frozenset[str]:
-    """Return a word of each phrase with which an order begins: most sentences have none of them."""
-    return frozenset(max(phrase, key=len) for phrase in word_lists("instructions")[language]["answer"])
 
 
 def _told(language: str, clauses: Sequence[list[str]], colons: Collection[int]) -> int:
@@ -322,7 +319,7 @@ def _told(language: str, clauses: Sequence[list[str]], colons: Collection[int]) 
 
 def _opening(language: str, tokens: Sequence[str]) -> int:
     """Return the number of words with which a clause turns to a model: "dear assistant", "ignore all instructions"."""
-    model, call = (listed_words("instructions", language, part) for part in ("model", "call"))
+    model, call = (listed_words("instructions", part, language) for part in ("model", "call"))
     if not model.isdisjoint(tokens) and model | call >= {*tokens}:
         return len(tokens)
     return max((end for _, end in phrases("instructions", "drop", language).find(tokens)), default=0)
