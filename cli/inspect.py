@@ -19,12 +19,11 @@ from engine.text.terminal import cells, count, line, one_line, plain, valid_text
 from engine.types import NO_FILTERS, Filters, Listing, ListOptions, Report, json_values
 from store.errors import UsageError
 from store.home import replacing
-from store.types import replace
+from store.types import Scope, replace
 
 if TYPE_CHECKING:
     from engine.app import Pkb
     from store.integrity import Repaired
-    from store.types import Scope
 
 
 _MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
@@ -125,7 +124,7 @@ def search(
         raise typer.Exit(0 if found else 4)
 
 
-def _say_matched(pkb: "Pkb", scope: "Scope") -> None:
+def _say_matched(pkb: "Pkb", scope: Scope) -> None:
     if not scope.sender:
         return
     from engine.ask.keys import matched_senders
@@ -365,7 +364,7 @@ def todo(
             output.say(f"pkb: {only}; for others, set --until")
 
 
-def _newest(pkb: "Pkb", scope: "Scope") -> str:
+def _newest(pkb: "Pkb", scope: Scope) -> str:
     """Return the date of the newest document, whatever days are asked for; empty if there is none."""
     ever = ListOptions(replace(scope, since=None, until=None), limit=1)
     return next((row["date"] or "" for row in pkb.list_documents(ever).documents), "")

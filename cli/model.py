@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -12,15 +12,12 @@ from cli import output
 from cli.output import Json, agreed, bars, session
 from engine import inventory
 from engine.models import lookup, runtime
-from engine.models.lookup import InstalledModel
+from engine.models.lookup import GgufFile, InstalledModel, Role
 from engine.operations import absolute_path
 from engine.session import Session
 from engine.settings import SERVED
 from engine.text.terminal import line, plain, size
 from store.errors import NoModel, PkbError, UsageError
-
-if TYPE_CHECKING:
-    from engine.models.lookup import GgufFile, Role
 
 model = typer.Typer(help="Download, select and remove language models.", rich_markup_mode=None)
 
@@ -151,7 +148,7 @@ def _usable(opened: "Session", name: str, *, quiet: bool) -> InstalledModel:
     return found
 
 
-def _converted(opened: "Session", file: "GgufFile", *, quiet: bool) -> InstalledModel:
+def _converted(opened: "Session", file: GgufFile, *, quiet: bool) -> InstalledModel:
     """Convert a GGUF file unless that is done already; PkbError if pkb cannot, or the disk has no room."""
     from engine.models.gguf import read
     from engine.models.gguf_weights import convert, plan
@@ -378,7 +375,7 @@ def offer_embedder(opened: Session, error: NoModel, *, quiet: bool) -> bool:
     return False
 
 
-def _tell(local: InstalledModel, role: "Role", fetched: int, *, chosen: bool, as_json: bool) -> None:
+def _tell(local: InstalledModel, role: Role, fetched: int, *, chosen: bool, as_json: bool) -> None:
     usual = local.name == lookup.EMBEDDER
     if role == "writer":
         step = 'now answering with it; next: pkb ask "when is rehearsal?"'

@@ -4,6 +4,7 @@ The commands, a page, a server or a notebook call this and need nothing below it
 report progress to a function. Everything heavy (LanceDB, a language model) is opened when first needed.
 """
 
+import inspect
 import os
 import sys
 import time
@@ -18,7 +19,7 @@ from engine import operations
 from engine.operations import CACHE_USES, CacheUse, OnProgress, absolute_path, scope_of
 from engine.serve.client import ask_server, call, work
 from engine.session import Session, session
-from engine.text.terminal import opening, run_opener, typed, valid_text
+from engine.text.terminal import line, opening, run_opener, typed, valid_text
 from engine.types import NO_FILTERS, AskOptions, Filters, LoopKind, OpenLoopOptions
 from store.errors import Locked, NoModel, PkbError, UsageError, disk_failure
 from store.types import Scope, replace
@@ -396,8 +397,10 @@ class Pkb:
 
     def show_source(self, source: "Source") -> list[dict[str, Any]]:
         """Return the document of a source, as `show` does; PkbError if it is no longer indexed."""
-        rows = call(self.session, operations.documents, source.path, source.message_id)
-        return operations.document_of(source, rows)
+        if not (rows := call(self.session, operations.documents, source.path, source.message_id)):
+            raise PkbError(f"{line(source.path)} is no longer indexed", "pkb ingest")
+        # A chat is a document a day, without Message-IDs.
+        return [row for row in rows if (row["title"], row["date"]) == (source.title, source.date)] or rows
 
     def thread(self, row: "Mapping[str, Any]") -> list[dict[str, Any]]:
         """Return the mails of the thread of a document that `show` returned, newest first; of another one, itself."""
@@ -506,7 +509,6 @@ class Pkb:
 
 def takes_filters(call: Callable[..., T], options: Mapping[str, Any]) -> Callable[..., T]:
     """Return a function with these options, by name and annotation, in place of `filters`, which `call` takes."""
-    import inspect
 
     @wraps(call)
     def run(**given: Any) -> T:

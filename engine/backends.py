@@ -17,9 +17,11 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Protocol
 
 from engine.ask.keys import by_gate, by_model, by_quotes, by_roles, whole_of
-from engine.settings import HALF_LIFE_S, LINKS
+from engine.settings import HALF_LIFE_S, LINKS, KvSettings, Settings
+from engine.text.time_sensitive import meeting_question, plain_words
+from prompts import word_patterns
 from store.errors import PkbError
-from store.types import replace
+from store.types import Scope, Vectors, replace
 
 if TYPE_CHECKING:
     from engine.kv.restore import PromptReader
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from engine.models.mlx import Mlx
     from engine.models.served import ServerModel
     from engine.models.types import Embedder
-    from engine.settings import KvSettings, Settings
     from engine.text.question import Question
     from engine.types import Answer, AskOptions, Backend, Evidence, OnText, Trace
     from store.catalog import Catalog
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from store.kv_store import KvStore
     from store.locks import Locks
     from store.search import QuestionVectors, Reader
-    from store.types import Scope, Vectors
 
 
 class _OpenHome(Protocol):
@@ -51,7 +51,7 @@ class _OpenHome(Protocol):
     keeps_tensors: bool
 
     @property
-    def settings(self) -> "Settings": ...
+    def settings(self) -> Settings: ...
     @property
     def now(self) -> datetime: ...
     @property
@@ -83,7 +83,7 @@ class Retriever:
     def __init__(self, opened: _OpenHome) -> None:
         self._opened, self._least = opened, opened.settings.ask.decline_below
 
-    def embed(self, text: str, trace: "Trace") -> "Vectors | None":
+    def embed(self, text: str, trace: "Trace") -> Vectors | None:
         """Return the unit vector of a question, None if there are no vectors to compare it with."""
         embedder = self._opened.question_embedder
         if embedder is None:
@@ -93,9 +93,6 @@ class Retriever:
 
     def count(self, question: "Question", options: "AskOptions", trace: "Trace") -> "Evidence | None":
         """Return the answer to an exact question about the archive, a meeting or a person; None for any other."""
-        from engine.text.time_sensitive import meeting_question, plain_words
-        from prompts import word_patterns
-
         asked, meeting, scope = {*plain_words(question.text)}, meeting_question(question.text), options.scope
         of_archive, of_people = (
             not asked.isdisjoint(word_patterns(name)["asks"].split("|")) for name in ("archive", "people")
@@ -128,7 +125,7 @@ class Retriever:
         return found
 
     def retrieve(
-        self, question: "Question", vector: "Vectors | None", options: "AskOptions", trace: "Trace"
+        self, question: "Question", vector: Vectors | None, options: "AskOptions", trace: "Trace"
     ) -> "Evidence":
         """Retrieve the evidence for a question."""
         self._opened.before_retrieval()
@@ -151,7 +148,7 @@ class Retriever:
 
         return settled(question, found)
 
-    def reread(self, read: Sequence[str], scores: Sequence[float], scope: "Scope | None" = None) -> "Evidence":
+    def reread(self, read: Sequence[str], scores: Sequence[float], scope: Scope | None = None) -> "Evidence":
         """Return evidence once more by its fingerprint and the scores of its passages; empty if it is not all there."""
         from engine.retrieval.evidence import reread
 
@@ -190,7 +187,7 @@ class Extractive(Retriever):
     def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
         """Do nothing: quotes have no prompt."""
 
-    def within(self, scope: "Scope") -> "Backend":
+    def within(self, scope: Scope) -> "Backend":
         """Return this backend: the scope does not change how it quotes."""
         return self
 
@@ -226,7 +223,7 @@ class Generative(Retriever, ABC):
         """Return the model, which stays in memory."""
 
     def retrieve(
-        self, question: "Question", vector: "Vectors | None", options: "AskOptions", trace: "Trace"
+        self, question: "Question", vector: Vectors | None, options: "AskOptions", trace: "Trace"
     ) -> "Evidence":
         """Retrieve the evidence for a question: all of the meeting or thread, where it is about that as a whole."""
         opened, found = self._opened, None
@@ -239,7 +236,7 @@ class Generative(Retriever, ABC):
                     found = find_whole(opened.reader, opened.catalogue, documents, options, trace)
         return found or super().retrieve(question, vector, options, trace)
 
-    def within(self, scope: "Scope") -> "Backend":
+    def within(self, scope: Scope) -> "Backend":
         """Return the backend for a scope, with the adapter of its collection if that has one."""
         return self.by_collection.get(scope.collection or "", self)
 
@@ -417,7 +414,7 @@ class LocalModel(Generative):
 
 
 def open_store(
-    home: "Home", ledger: "Ledger", settings: "KvSettings", sub_step: int = 1, score: str = "value"
+    home: "Home", ledger: "Ledger", settings: KvSettings, sub_step: int = 1, score: str = "value"
 ) -> "KvStore":
     """Open the KV store; only matching prompts needs the sub-step."""
     from store.kv_store import KvStore, scores

@@ -9,7 +9,6 @@ from datetime import timedelta
 from math import log2
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from engine.ingest.mail import read_mail
 from engine.ingest.types import LEFT_OUT, ParseLimits
@@ -19,6 +18,7 @@ from engine.session import Session
 from engine.text.people import REPLIED, bare_title
 from engine.text.terminal import count, line
 from engine.text.words import FUNCTION_WORDS, RunIndex, WordRun, content_words, readings, word_runs, words
+from engine.types import Source
 from store.catalog import FormerNames
 from store.documents import names_of_text, own_texts, quoting
 from store.erasure import Erased, Eraser, answers_to, is_unfinished, names_of, questions_of, stored_questions
@@ -26,9 +26,6 @@ from store.errors import PkbError, UsageError
 from store.locks import blocked, naming_writer
 from store.readers import UserBook
 from store.types import FEW_WORDS, Row, Scope, address, among, batches, is_rewritten, is_within, plain_words
-
-if TYPE_CHECKING:
-    from engine.types import Source
 
 _AT_ONCE = 5000  # documents in one condition
 _HEADER = re.compile(rb"\A(?:[^\n]+\n)*")
@@ -256,7 +253,7 @@ def _named(opened: Session, target: str, aside: Mapping[str, Row]) -> set[str]:
     raise UsageError(f"{line(target)} was never indexed: no file, folder or Message-ID", "pkb list --paths")
 
 
-def documents_of(opened: Session, source: "Source") -> list[str]:
+def documents_of(opened: Session, source: Source) -> list[str]:
     """Return the document of a source, by its text: another one may have its Message-ID."""
     places = opened.catalogue.places_in(source.path)
     ids = sorted({place.document for place in places if place.message_id == source.message_id})

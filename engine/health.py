@@ -16,6 +16,7 @@ from typing import Any
 from engine import operations
 from engine.inventory import optional_parts
 from engine.models import lookup, runtime
+from engine.models.adapters import find_adapter
 from engine.models.lookup import find, reader_version
 from engine.models.runtime import device, needed_by, threads_of, total
 from engine.session import Session
@@ -166,8 +167,6 @@ def _cache_space(home: Home, settings: KvSettings) -> Check:
 
 
 def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
-    from engine.models.adapters import find_adapter
-
     limit = int(total() * settings.memory_share)
     if not settings.is_local:  # one that is installed is selected, else one downloaded
         writers = (one for one in lookup.installed(environ) if lookup.role(one.name, one.config) == "writer")

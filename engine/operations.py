@@ -17,34 +17,22 @@ from pathlib import Path
 from time import monotonic
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+from urllib.parse import unquote
 
 from msgspec import convert
 
 from engine.session import Session
-from engine.text.terminal import line, typed, valid_text
-from engine.types import (
-    Check,
-    CheckState,
-    Evidence,
-    Filters,
-    Listing,
-    ListOptions,
-    OpenLoopOptions,
-    Person,
-    Report,
-    Source,
-    Trace,
-)
+from engine.text.terminal import line, opening, run_opener, typed, valid_text
+from engine.types import Check, Evidence, Filters, Listing, ListOptions, OpenLoopOptions, Person, Report, Source, Trace
 from store.errors import Locked, PkbError, UsageError
 from store.home import Home, existing
-from store.types import Scope, replace
+from store.types import Scope, Vectors, replace
 
 if TYPE_CHECKING:
     from engine.ingest.imap import Fetched, MailAccount, MailConnection
     from engine.ingest.pipeline import Ingest, Settled, Summary
     from store.catalog import Problem, SourceRoot
     from store.integrity import Finding, Repaired
-    from store.types import Vectors
 
 
 def missing_vectors(opened: Session) -> int:
@@ -99,7 +87,7 @@ def _compact(opened: Session, removed: int = 0) -> None:
             opened.knowledge.compact()
 
 
-def _meet(opened: Session, ids: "Sequence[str]", vectors: "Vectors") -> None:
+def _meet(opened: Session, ids: Sequence[str], vectors: Vectors) -> None:
     """Note which kept questions new chunks are near to: idle answers those first."""
     from store.answers import RefreshCandidates
 
@@ -132,8 +120,6 @@ def documents(opened: Session, path: str, message_id: str | None) -> "list[dict[
     known, wanted = opened.catalogue, (message_id or "").strip("<>")
     places = [p for p in known.places_in(path) if not wanted or p.message_id == wanted]
     if path.startswith("mid:"):  # RFC 2392
-        from urllib.parse import unquote
-
         found = known.documents_with_message_id(unquote(path.removeprefix("mid:")))
         places = [p for one in found for p in known.places(one)[:1] if p.item >= 0]
     with opened.locks.reader():
@@ -144,7 +130,6 @@ def documents(opened: Session, path: str, message_id: str | None) -> "list[dict[
 def open_source(opened: Session, source: "Source", instead: str) -> None:
     """Open the file of a source in its program, an attached one as a private copy; PkbError, which names `instead`."""
     from engine.ingest.files import attached_file
-    from engine.text.terminal import opening, run_opener
 
     path, message, place = source.path, source.message_id, source.place
     if source.role == "attachment" and (found := attached_file(path, message or (source.title, source.date), place)):
@@ -156,14 +141,6 @@ def open_source(opened: Session, source: "Source", instead: str) -> None:
         copy.write_bytes(found[1])
         path = str(copy)
     run_opener(opening(path, message, instead, opened.environ, sys.platform), instead)
-
-
-def document_of(source: "Source", rows: "Sequence[dict[str, Any]]") -> "list[dict[str, Any]]":
-    """Return the document of a source, among those of its file; PkbError if the file is no longer indexed."""
-    if not rows:
-        raise PkbError(f"{line(source.path)} is no longer indexed", "pkb ingest")
-    # A chat is a document a day, without Message-IDs.
-    return [row for row in rows if (row["title"], row["date"]) == (source.title, source.date)] or list(rows)
 
 
 def thread(opened: Session, title: str, people: Sequence[str]) -> "list[dict[str, Any]]":
@@ -581,5 +558,5 @@ def home_check(home: Home) -> Check:
 def space_check(home: Home) -> Check:
     """Check the free space on the disk of a home."""
     free = shutil.disk_usage(existing(home.data)).free
-    state: CheckState = "ok" if free >= 2 << 30 else "note" if free >= 200 << 20 else "bad"
-    return Check("space", state, f"{free / 1e9:.1f} GB free", None if state == "ok" else "free some disk space")
+    step = None if free >= 2 << 30 else "free some disk space"
+    return Check("space", "bad" if free < 200 << 20 else "note" if step else "ok", f"{free / 1e9:.1f} GB free", step)

@@ -15,7 +15,7 @@ from engine.settings import AdapterSettings, Experiment, MeSettings, Settings, l
 from prompts import word_patterns
 from store.errors import DamagedLedger, DiskFull, NoModel, UnsafePlace, UsageError, disk_failure
 from store.home import ELSEWHERE, has_tables, is_full, locate, unsafe_place
-from store.types import fold, replace
+from store.types import fold, replace, table_of
 
 if TYPE_CHECKING:
     from engine.ask.pipeline import Asker
@@ -276,8 +276,6 @@ class Session:
     @property
     def question_embedder(self) -> "Embedder | None":
         """Return the embedder if it made the stored vectors, else None: then search goes by keywords alone."""
-        from store.types import table_of
-
         made = self.ledger.get("vectors")
         if self.embeddings_damaged:
             return None

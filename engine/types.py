@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from msgspec import Struct, convert, field, to_builtins
 
 from engine.text.terminal import in_json
-from store.types import Chunk, Role, Scope, replace
+from store.types import Chunk, Hit, Role, Scope, Vectors, replace
 
 if TYPE_CHECKING:
     from engine.text.question import Question
     from engine.text.words import Span
     from store.search import QuestionVectors
-    from store.types import Hit, Vectors
 
 
 json_values = to_builtins  # of a value, as `--json` shows it
@@ -319,7 +318,7 @@ class Passage(Struct, frozen=True):
         """Return the author of the text at an offset of `text`: the sender, or that of a quoted or forwarded part."""
         return self.hit_at(place).author
 
-    def trust_of(self, hit: "Hit") -> Trust:
+    def trust_of(self, hit: Hit) -> Trust:
         """Return how far one of its hits counts."""
         return min(self.trust, Trust.QUOTED) if hit.is_quoted else self.trust
 
@@ -327,7 +326,7 @@ class Passage(Struct, frozen=True):
         """Return whether no answer is made of the text at an offset of `text`, by default of any of it."""
         return all(one.chunk.id in self.outranked for one in (self.hits if place is None else [self.hit_at(place)]))
 
-    def hit_at(self, place: int) -> "Hit":
+    def hit_at(self, place: int) -> Hit:
         """Return the hit at an offset of `text`."""
         ends = accumulate(len(hit.chunk.text) + 1 for hit in self.hits)
         return next((hit for hit, end in zip(self.hits, ends, strict=True) if place < end), self.hits[-1])
@@ -545,13 +544,13 @@ class Backend(Protocol):
     def fingerprint(self) -> str:
         """Name all that an answer depends on beside the evidence."""
 
-    def embed(self, text: str, trace: Trace) -> "Vectors | None":
+    def embed(self, text: str, trace: Trace) -> Vectors | None:
         """Return the unit vector of a question, None if there are no vectors to compare it with."""
 
     def count(self, question: "Question", options: AskOptions, trace: Trace) -> Evidence | None:
         """Return the answer to an exact question about the archive as evidence; None for any other question."""
 
-    def retrieve(self, question: "Question", vector: "Vectors | None", options: AskOptions, trace: Trace) -> Evidence:
+    def retrieve(self, question: "Question", vector: Vectors | None, options: AskOptions, trace: Trace) -> Evidence:
         """Retrieve the evidence for a question."""
 
     def reread(self, read: Sequence[str], scores: Sequence[float]) -> Evidence:

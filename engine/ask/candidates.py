@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from engine.ask.question_features import plain
 from engine.text.question import FOREIGN_KINDS, QUESTION_KINDS, Question
-from engine.text.relative_dates import COMING, TimeConstraint, is_of_day, resolve
+from engine.text.relative_dates import COMING, NONE, TimeConstraint, is_of_day, resolve
 from engine.text.spans import Found, Kind, find, time_of
 from engine.text.time_sensitive import instruction_end, plain_words
 from engine.text.words import FUNCTION_WORDS, Span, words
@@ -101,7 +101,7 @@ def content(question: Question) -> tuple[str, ...]:
 
 
 def candidates(
-    question: Question, reads: Sequence[Passage], kind: Kind | None, when: TimeConstraint
+    question: Question, reads: Sequence[Passage], kind: Kind | None = None, when: TimeConstraint = NONE
 ) -> list[Candidate]:
     """Return every sentence of the sources, scored, in their order."""
     names = named(question)

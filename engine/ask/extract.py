@@ -30,15 +30,7 @@ from engine.ask.updates import latest, says_change, soonest
 from engine.text.dates import spell_date
 from engine.text.people import SPOKE, listing, roster
 from engine.text.question import ASKING_WORDS, Question, Synthesis, core, synthesis, understand
-from engine.text.relative_dates import (
-    CANCELLED,
-    COMING,
-    NONE,
-    TimeConstraint,
-    dates_in_words,
-    event_times,
-    time_constraint,
-)
+from engine.text.relative_dates import CANCELLED, COMING, TimeConstraint, dates_in_words, event_times, time_constraint
 from engine.text.spans import Found, Kind, find, time_of, whole
 from engine.text.time_sensitive import Aspect, whole_document_question
 from engine.text.words import words
@@ -80,11 +72,7 @@ class SelectedSentence(Struct, frozen=True):
 
 
 def format_answer(
-    question: Question,
-    reads: Sequence[Passage],
-    found: Sequence[Candidate],
-    kind: Kind | None,
-    when: TimeConstraint = NONE,
+    question: Question, reads: Sequence[Passage], found: Sequence[Candidate], kind: Kind | None, when: TimeConstraint
 ) -> SelectedSentence | None:
     """Choose the sentence, and the form: a date, number or name alone, or the sentence."""
     right = [one for one in found if one.day is not False] or found
@@ -298,7 +286,7 @@ def quote_after(question: Question, evidence: Evidence, settings: QuoteSettings)
     reads, line = evidence.passages[: evidence.leading], core(evidence.typed or question.text)
     typed, bare = understand(f"{line}?", datetime.combine(question.day, time.min)), says_nothing(line)
     behind = [] if evidence.typed else [replace(typed, text=f"{line} {_flat(evidence.said).rstrip('.')}?")]
-    found = candidates(typed, reads, None, NONE)
+    found = candidates(typed, reads)
     said = next((one for one in found if one.text == evidence.said), None)
     if WHO_SAID.fullmatch(core(question.text)):  # who spoke or wrote what was said before
         read = reads[said.read] if said else None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, convert
 
 from engine.settings import Settings
+from engine.text.terminal import shorten
 from engine.text.time_sensitive import (
     FUNCTION_WORDS,
     instruction_end,
@@ -27,18 +28,16 @@ from engine.text.time_sensitive import (
     title_words,
     whole_document_question,
 )
-from engine.types import Answer, AskOptions, Backend, Trace, json_values
+from engine.types import Answer, AskOptions, Backend, Evidence, Trace, json_values
 from prompts import version, word_patterns, word_sets
 from store.answers import AnswerBank, CachedAnswer, Origin, State, names_of
 from store.database import Ledger
 from store.errors import UsageError
 from store.history import link_documents
-from store.types import Scope, replace
+from store.types import Scope, Vectors, is_address, replace
 
 if TYPE_CHECKING:
     from engine.text.question import Question
-    from engine.types import Evidence
-    from store.types import Vectors
 
 
 _QUOTE = "quote-15"  # raised when the same evidence would be quoted in another way
@@ -312,9 +311,7 @@ _THREAD = 100  # mails; more of one subject are a newsletter or a series, of whi
 
 def matched_senders(ledger: Ledger, scope: Scope) -> list[str]:
     """Return a notice where the name in --from fits senders of several addresses; an address is one sender's."""
-    from engine.text.terminal import shorten
     from store.catalog import senders_named
-    from store.types import is_address
 
     sender = scope.sender or ""
     is_name = sender and "\n" not in sender and not is_address(sender)
@@ -429,7 +426,7 @@ def gather_context(backend: Backend, ask: PendingQuestion, asked: EmbeddedQuesti
     return QueryContext(asked.question, asked.vector, asked.embedder, evidence, read)
 
 
-def fingerprint(evidence: "Evidence", writer: str) -> tuple[str, ...]:
+def fingerprint(evidence: Evidence, writer: str) -> tuple[str, ...]:
     """Name all that a writer reads of the evidence; a model alone does not read the scores, as quotes do."""
     scored = not is_model(writer) or any(f"/{name} " in writer for name in (_ROLES, _GATE))
     return evidence.fingerprint(scored=scored)
@@ -462,7 +459,7 @@ def store_answer(
     return kept
 
 
-def documents_of(evidence: "Evidence") -> set[str]:
+def documents_of(evidence: Evidence) -> set[str]:
     """Return the documents of all chunks and their copies."""
     return {hit.chunk.document for one in evidence.passages for hit in one.all_hits}
 
@@ -472,7 +469,7 @@ def answer_of(kept: CachedAnswer) -> Answer:
     return Answer.from_json(json.loads(kept.reply))
 
 
-def relocate(kept: CachedAnswer, evidence: "Evidence") -> CachedAnswer:
+def relocate(kept: CachedAnswer, evidence: Evidence) -> CachedAnswer:
     """Return an entry with its sources where they are now, since files are moved."""
     return dataclasses.replace(kept, reply=json.dumps(answer_of(kept).relocate(evidence.sources).to_json()))
 

@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from itertools import pairwise, product
 from math import inf
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from engine.ask.candidates import NO_ANSWER, Candidate, candidates, content, share, wanted
 from engine.ask.keys import is_negated, same_answer
@@ -21,13 +20,9 @@ from engine.text.relative_dates import TimeConstraint, resolve, time_constraint
 from engine.text.spans import Found, Kind, find
 from engine.text.time_sensitive import instruction_end, phrases, plain_words
 from engine.text.words import FUNCTION_WORDS, words
-from engine.types import Passage, Trust
+from engine.types import Evidence, Passage, Trust
 from prompts import word_patterns
 from store.types import replace
-
-if TYPE_CHECKING:
-    from engine.types import Evidence
-
 
 _AS_LIKELY = 0.6  # least share of the best sentence's margin over no answer, for a sentence with another value
 # Share of the question that a sentence, its subject and its neighbours must cover to be one of several answers, to take
@@ -97,7 +92,7 @@ class _Claim:
         return alike or bool(self.kind and self.answers and other.answers)
 
 
-def settled(question: Question, evidence: "Evidence") -> "Evidence":
+def settled(question: Question, evidence: Evidence) -> Evidence:
     """Return evidence without answers from chunks that say something else than a sender who is trusted more.
 
     Passages of several senders that differ are marked as rivals.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from engine import operations
 from engine.session import Session
-from engine.types import AskOptions, ListOptions, json_values
+from engine.types import AskOptions, AskResult, ListOptions, OnText, json_values
 from store.errors import PkbError
 from store.types import Scope
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from engine.ask.followup import Write
     from engine.operations import OnProgress
     from engine.serve.process import ServerLink
-    from engine.types import AskResult, OnText
     from store.jobs import IdleReport, IdleRequest
 
 T = TypeVar("T")
@@ -75,7 +74,7 @@ def _server_may_answer(opened: Session) -> bool:
     return not (opened.ledger.temporary or opened.embeddings_damaged)
 
 
-def ask_server(opened: Session, text: str, options: AskOptions, say: "OnText", *, streams: bool) -> "AskResult | None":
+def ask_server(opened: Session, text: str, options: AskOptions, say: OnText, *, streams: bool) -> AskResult | None:
     """Answer through the resident process; None if this process must, which then may load a model."""
     if not _server_may_answer(opened):
         return None
