@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from store.database import Ledger, intact
+from store.database import Ledger, LedgerRows, intact
 from store.types import table_of
 
 State = Literal["answered", "pending", "prefilled"]
@@ -55,11 +55,8 @@ class CachedAnswer:
 ANSWER_COLUMNS: Final = ", ".join(one.name for one in fields(CachedAnswer))
 
 
-class AnswerBank:
+class AnswerBank(LedgerRows):
     """Entries by key; each method is one short transaction of its own."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger, self._rows = ledger, ledger.rows
 
     def find(self, key: bytes) -> CachedAnswer | None:
         """Return the entry under a key, whatever its state; None if its row is damaged."""
@@ -218,16 +215,13 @@ def drop_derived(ledger: Ledger, now: float) -> None:
     ledger.rows.execute("DELETE FROM removed_chunks WHERE at < ?", (now - REMOVED_S,))
 
 
-class RefreshCandidates:
+class RefreshCandidates(LedgerRows):
     """Questions that a new chunk is near to, each with the latest such chunk: their answers may be stale."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._rows = ledger, ledger.rows
 
     def add(self, keys: Iterable[bytes], chunk: str, at: float) -> None:
         """Record that a new chunk is near to those of these questions that are still cached."""
         sql = "INSERT OR REPLACE INTO refresh_candidates SELECT key, ?, ? FROM answers WHERE key = ?"
-        with nullcontext() if self._rows.in_transaction else self._ledger.transaction():
+        with nullcontext() if self._rows.in_transaction else self.ledger.transaction():
             self._rows.executemany(sql, [(chunk, at, key) for key in keys])
 
     def all(self) -> list[tuple[bytes, str, float]]:
@@ -258,11 +252,8 @@ class Notice(Struct, frozen=True):
 _NOTICE = "key, kind, before, after, cause, at"
 
 
-class Notices:
+class Notices(LedgerRows):
     """Corrections that were not shown yet, at most one a question."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._rows = ledger, ledger.rows
 
     def add(self, notice: Notice) -> None:
         """Add a notice, merged with an unshown one of the same question; a change that was undone leaves none.
@@ -271,7 +262,7 @@ class Notices:
         """
         sql = f"""INSERT INTO notices ({_NOTICE}) SELECT ?1, ?2, ?3, ?4, ?5, ?6 FROM answers WHERE key = ?1
                  ON CONFLICT (key) DO UPDATE SET after = excluded.after, cause = excluded.cause, at = excluded.at"""
-        with nullcontext() if self._rows.in_transaction else self._ledger.transaction():
+        with nullcontext() if self._rows.in_transaction else self.ledger.transaction():
             self._rows.execute(f"DELETE FROM notices WHERE key = ? AND {intact('notices')} IS NOT TRUE", (notice.key,))
             self._rows.execute(sql, astuple(notice))
             self._rows.execute("DELETE FROM notices WHERE key = ? AND before IS after", (notice.key,))
@@ -310,11 +301,8 @@ class PendingVerification(Struct, frozen=True):
 _VERIFICATION = "key, matched, similarity, served, at"
 
 
-class Verifications:
+class Verifications(LedgerRows):
     """Semantic hits that wait for verification, and the results of past ones."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._rows = ledger, ledger.rows
 
     def add(self, pending: PendingVerification) -> bool:
         """Replace the question's hit; False if one of the two entries was removed."""
@@ -324,8 +312,7 @@ class Verifications:
 
     def find(self, key: bytes) -> PendingVerification | None:
         """Return the pending verification of a question."""
-        sql = f"SELECT {_VERIFICATION} FROM intact_verifications WHERE key = ?"
-        row = self._rows.execute(sql, (key,)).fetchone()
+        row = self._rows.execute(f"SELECT {_VERIFICATION} FROM intact_verifications WHERE key = ?", (key,)).fetchone()
         return PendingVerification(*row) if row else None
 
     def all(self) -> list[PendingVerification]:
@@ -335,7 +322,7 @@ class Verifications:
 
     def resolve(self, key: bytes, correct: bool, at: float) -> None:
         """Replace a question's pending verification, if it has one, with its result."""
-        with nullcontext() if self._rows.in_transaction else self._ledger.transaction():
+        with nullcontext() if self._rows.in_transaction else self.ledger.transaction():
             insert = """INSERT INTO verification_results (matched, similarity, correct, at)
                         SELECT matched, similarity, ?, ? FROM verifications WHERE key = ?"""
             if self._rows.execute(insert, (correct, at, key)).rowcount:
@@ -404,11 +391,8 @@ def names_of(ledger: Ledger, words: Sequence[str]) -> Mapping[str, str]:
     return dict(ledger.rows.execute(sql, (json.dumps(words),)).fetchall())
 
 
-class RejectedAnswers:
+class RejectedAnswers(LedgerRows):
     """The last answer of each question that the user rejected."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._rows = ledger.rows
 
     def add(self, key: bytes, answer: str, at: float) -> None:
         """Add a rejected answer, in place of a former one."""

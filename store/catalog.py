@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from store.database import Ledger, intact, path_key
+from store.database import Ledger, LedgerRows, intact, path_key
 from store.errors import DamagedLedger
 from store.types import ASIDE, FileState, PersonFilter, Place, Scope, fold
 
@@ -31,11 +31,8 @@ _EXPECTED = """max((SELECT count(*) FROM places WHERE document = ?1),
                    EXISTS (SELECT 1 FROM documents WHERE id = ?1 AND NOT rechunk))"""
 
 
-class FormerNames:
+class FormerNames(LedgerRows):
     """What documents were recognised by where they are no longer: keyed digests, changed inside a transaction."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._rows = ledger, ledger.rows
 
     def add(self, names: Iterable[tuple[str, str]]) -> None:
         """Remember documents by a name of each."""
@@ -55,7 +52,7 @@ class FormerNames:
 
     def exist(self) -> bool:
         """Return whether anything was remembered; to ask writes nothing."""
-        return self._ledger.get(_KEY) is not None
+        return self.ledger.get(_KEY) is not None
 
     def documents(self, name: str | None = None, *, removed: bool = True) -> list[str]:
         """Return the documents that had a name, or any: those removed from the index, or those that are still in it."""
@@ -70,8 +67,8 @@ class FormerNames:
 
     @cached_property
     def _key(self) -> bytes:
-        if (text := self._ledger.get(_KEY)) is None:
-            self._ledger.set(_KEY, text := token_hex(32))
+        if (text := self.ledger.get(_KEY)) is None:
+            self.ledger.set(_KEY, text := token_hex(32))
         return bytes.fromhex(text)
 
 
@@ -163,11 +160,9 @@ class Catalog:
             self._rows.execute(sql, (root.collection, *below, collection))
         if kind != root.kind:
             self._rows.execute(f"UPDATE files SET mtime_ns = {CHANGED} WHERE {_BELOW}", below)
-        self._rows.execute(
-            """INSERT INTO roots (path, collection, kind) VALUES (?, ?, ?)
-               ON CONFLICT (path) DO UPDATE SET collection = excluded.collection, kind = excluded.kind""",
-            (key, root.collection, root.kind),
-        )
+        sql = """INSERT INTO roots (path, collection, kind) VALUES (?, ?, ?)
+                 ON CONFLICT (path) DO UPDATE SET collection = excluded.collection, kind = excluded.kind"""
+        self._rows.execute(sql, (key, root.collection, root.kind))
         roots = self.roots()
         for one in roots:
             if _inside(one, root):
@@ -180,10 +175,8 @@ class Catalog:
                   FROM documents WHERE id IN (SELECT document FROM places WHERE {_BELOW})"""
         below = ((root, _below(root.path)) for root in self.roots())
         counted = ((root, self._rows.execute(sql, (*at, at[0], *at)).fetchone()) for root, at in below)
-        return [
-            (root, dict(zip(("files", "documents", "first", "last", "read"), row, strict=True)))
-            for root, row in counted
-        ]
+        names = ("files", "documents", "first", "last", "read")
+        return [(root, dict(zip(names, row, strict=True))) for root, row in counted]
 
     def mark_read(self, root: str, now: datetime) -> None:
         """Note when a root was last brought up to date."""

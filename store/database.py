@@ -26,6 +26,7 @@ HOLDS_TEXT = "(depth > 1 OR coalesce(document, '') != '')"  # of nodes of the KV
 UNCOMPACTED = "uncompacted"  # the counter of rows added to LanceDB, or deleted, since its tables were last rewritten
 _APPLICATION_ID = 0x706B6231  # "pkb1"
 _LISTS_FILES = 24  # the migration from which on the ledger lists the files of the tables
+FAILURES: Final = (PkbError, OSError, RuntimeError, ValueError, sqlite3.Error)  # that are not bugs in pkb
 DAMAGE: Final = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter for a message that quotes a damaged schema
 
 
@@ -117,6 +118,13 @@ class Ledger:
     def close(self) -> None:
         """Close the file."""
         self.rows.close()
+
+
+class LedgerRows:
+    """What one idea keeps in a ledger; `_rows` is the connection of that."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger, self._rows = ledger, ledger.rows
 
 
 def exists(path: Path) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from store.database import EPOCH, Ledger
+from store.database import EPOCH, Ledger, LedgerRows
 
 # A hit does a part of the work of its answer: where it took longer, it did so in a slower process, and saved nothing.
 _SAVED = "max(saved_ms, 0)"
@@ -34,11 +34,8 @@ class HistoryEntry(Struct, frozen=True):
     stale: bool = False
 
 
-class History:
+class History(LedgerRows):
     """The questions asked of one home."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._rows = ledger.rows
 
     def add(self, entry: HistoryEntry) -> int:
         """Add one question, delete all but the newest MAX_QUESTIONS, and return its number."""
@@ -116,11 +113,8 @@ def may_be_followed(ledger: Ledger, question: str) -> bool:
     return found is not None or not ledger.count(EPOCH)
 
 
-class RetrievalLog:
+class RetrievalLog(LedgerRows):
     """The chunk ids that each question retrieved, and the best of them, which count as asked about."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._rows = ledger.rows
 
     def add(self, question: int, chunks: Sequence[str], best: Sequence[str]) -> None:
         """Add the chunks that a question of the history retrieved, if any, and the `best` of them, best first."""

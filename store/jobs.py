@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from store.database import Ledger
+from store.database import Ledger, LedgerRows
 
 
 def link_predictions(ledger: Ledger, chunks: Mapping[str, Sequence[str]]) -> None:
@@ -41,21 +41,18 @@ class JobRow(Struct, frozen=True):
     attempts: int = 0  # begun and not finished
 
 
-class Jobs:
+class Jobs(LedgerRows):
     """The job queue of one home."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._rows = ledger, ledger.rows
 
     def offer(self, jobs: Sequence[JobRow]) -> None:
         """Add jobs, or update cost and benefit of known ones; those keep their number of attempts."""
-        with self._ledger.transaction():
+        with self.ledger.transaction():
             self._offer(jobs)
 
     def replace(self, kind: str, jobs: Sequence[JobRow]) -> None:
         """Offer jobs of a kind, and remove the others of that kind."""
         others = "DELETE FROM jobs WHERE kind = ? AND subject NOT IN (SELECT value FROM json_each(?))"
-        with self._ledger.transaction():
+        with self.ledger.transaction():
             self._rows.execute(others, (kind, json.dumps([job.subject for job in jobs])))
             self._offer(jobs)
 
@@ -115,18 +112,15 @@ def mark_finished(ledger: Ledger, *about: str) -> None:
 
 
 def _fingerprint(ledger: Ledger, about: tuple[str, ...]) -> str:
-    counted = [
-        f"SELECT {what} FROM {table}"
-        for table, what in (
-            ("history", "max(id)"),
-            ("answers", "count(*), sum(state = 'prefilled'), max(created)"),
-            ("verifications", "count(*)"),
-            ("refresh_candidates", "count(*), max(at)"),
-            ("jobs", "count(*), max(id)"),
-            ("kv_nodes", "count(*)"),
-        )
-    ]
-    state = [ledger.generation, *(ledger.rows.execute(sql).fetchone() for sql in counted), *about]
+    counted = (
+        "max(id) FROM history",
+        "count(*), sum(state = 'prefilled'), max(created) FROM answers",
+        "count(*) FROM verifications",
+        "count(*), max(at) FROM refresh_candidates",
+        "count(*), max(id) FROM jobs",
+        "count(*) FROM kv_nodes",
+    )
+    state = [ledger.generation, *(ledger.rows.execute(f"SELECT {one}").fetchone() for one in counted), *about]
     return blake2b(json.dumps(state).encode(), digest_size=16).hexdigest()
 
 
@@ -134,11 +128,8 @@ _INSERT = "INSERT INTO job_outputs (key, kind, uses) SELECT key, ?, uses"
 _REPLACE = "ON CONFLICT DO UPDATE SET kind = excluded.kind, uses = excluded.uses"
 
 
-class JobAccount:
+class JobAccount(LedgerRows):
     """Cost and benefit of the idle jobs of one home."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._rows = ledger, ledger.rows
 
     def add(self, kind: str, units: int = 0, seconds: float = 0.0) -> None:
         """Add jobs of a kind that are done, and what they took."""
@@ -159,7 +150,7 @@ class JobAccount:
 
     def update(self) -> None:
         """Count the hits since the last update; outputs that were removed meanwhile are left out."""
-        with self._ledger.transaction():
+        with self.ledger.transaction():
             for table, seconds in (("answers", "made_ms / 1000"), ("kv_nodes", "seconds")):
                 sql = f"""UPDATE job_stats SET hits = hits + more, saved_s = saved_s + more_s FROM (
                           SELECT job_outputs.kind AS one, sum({table}.uses - job_outputs.uses) AS more,
