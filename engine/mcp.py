@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from sqlite3 import Error as DatabaseError
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -27,7 +26,8 @@ from pydantic import Field, ValidationError
 from engine.app import Pkb, takes_filters
 from engine.text.terminal import count, line, one_line, plain, valid_text
 from engine.types import NO_FILTERS, SCHEMA, Filters, ListOptions, LoopKind, Person, Report, Source, json_values
-from store.errors import PkbError, as_pkb_error
+from store.database import FAILURES
+from store.errors import as_pkb_error
 
 _ABOUT = (
     "pkb searches the user's own mail and meeting transcripts, on this machine. Use `ask` for a question, `search` for "
@@ -123,7 +123,7 @@ class Tools:
             with Pkb(server=True, environ=self._environ, collection=only, read_only=reads) as pkb:
                 pkb.session.on_notice, pkb.session.on_beat = notices.append, from_thread.check_cancelled
                 yield pkb, notices
-        except (PkbError, OSError, RuntimeError, ValueError, DatabaseError) as found:
+        except FAILURES as found:
             error = as_pkb_error(found)
             step = f"; try: {error.next_step}" if error.next_step else ""
             raise ToolError(line(f"{error.message}{step}")) from None
@@ -139,8 +139,7 @@ class Tools:
         Says so if nothing supports an answer.
         """
         with self._open() as (pkb, notices):
-            scope = pkb.scope(filters)
-            made = pkb.answer(valid_text(question), pkb.options(scope, sources))
+            made = pkb.answer(valid_text(question), pkb.options(pkb.scope(filters), sources))
             made.keep()
             reply, matched = made.reply, made.reply.matched_question
             notices += [*made.trace.notices, *([f"the answer to an earlier question: {matched}"] if matched else [])]
@@ -166,8 +165,7 @@ class Tools:
     ) -> Result:
         """Return the passages of mail and meetings that match best, by keywords and by meaning, with their places."""
         with self._open() as (pkb, notices):
-            scope = pkb.scope(filters)
-            found = pkb.find(valid_text(query), scope, limit)
+            found = pkb.find(valid_text(query), pkb.scope(filters), limit)
         cited = [_cited(number, one[0], whole=True) for number, one in enumerate(filter(None, found), 1)]
         return _result("" if cited else "No passage matches.", _shown(cited), notices, query=query, passages=cited)
 

@@ -16,7 +16,6 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from sqlite3 import Error as DatabaseError
 from threading import Event
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlencode
@@ -32,6 +31,7 @@ from engine.operations import CacheUse
 from engine.serve.client import follow_up_writer
 from engine.text.terminal import LONGEST_TEXT, cited_numbers, line, one_line, plain, shorten, typed, valid_text
 from engine.types import Answer, AskOptions, AskResult, Filters, FollowedAnswer, Source, json_text
+from store.database import FAILURES
 from store.errors import Locked, NoModel, NoStore, PkbError, UsageError, as_pkb_error
 from store.history import may_be_followed
 from store.home import locate
@@ -257,7 +257,6 @@ def _head(kind: str) -> dict[str, Any]:
 
 
 _STATUS: Mapping[type[PkbError], int] = {UsageError: 400, NoStore: 409, Locked: 503, NoModel: 503}
-OUTSIDE = (OSError, RuntimeError, ValueError, DatabaseError)  # failures that are not bugs in pkb
 LONGEST_BODY = 1 << 20  # bytes of a request
 _LONGEST = 200  # characters of an error, which may name what was asked
 _NEXT: Mapping[int | str, str] = {  # to an error that does not say itself what to do
@@ -299,7 +298,7 @@ async def complete(end_ahead: Callable[[str], None], request: Request, *, record
     `end_ahead` is given the home whose read-ahead is to end.
     """
     environ = request.scope["environ"]
-    asked = parse(decoded(await read_body(request)), record=record, page=str(request.base_url))
+    asked = parse(await read_json(request), record=record, page=str(request.base_url))
     gone, events, first = Event(), asyncio.Queue[_Event](), None
     if asked.filled_in is None:
         await asyncio.to_thread(end_ahead, str(locate(environ).data))  # which waits for one that connects
@@ -325,18 +324,13 @@ async def complete(end_ahead: Callable[[str], None], request: Request, *, record
     return json_response(completion(asked, first))
 
 
-async def read_body(request: Request) -> bytes:
-    """Read the body; UsageError if it is too long."""
+async def read_json(request: Request) -> Any:
+    """Return the JSON of the body; UsageError if it is too long, is none, or holds what no text may."""
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > LONGEST_BODY:
             raise UsageError(f"the body is longer than {LONGEST_BODY:,} bytes")
-    return bytes(body)
-
-
-def decoded(body: bytes) -> Any:
-    """Return the JSON of a body; UsageError if it is none, or holds what no text may."""
     try:
         found = msgspec.json.decode(body)
     except (ValueError, RecursionError):
@@ -367,7 +361,7 @@ def work(environ: Mapping[str, str], asked: ChatRequest, post: Callable[[_Event]
             result.keep()
     except _Gone:
         pass
-    except (PkbError, *OUTSIDE) as found:
+    except FAILURES as found:
         post(as_pkb_error(found))
 
 

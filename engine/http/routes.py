@@ -41,10 +41,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from engine.app import Pkb
 from engine.http import completions
-from engine.http.completions import LONGEST_BODY, OUTSIDE, complete, decoded, error, failure, json_response, read_body
+from engine.http.completions import LONGEST_BODY, complete, error, failure, json_response, read_json
 from engine.serve.client import ReadAhead
 from engine.text.terminal import line
 from engine.types import SCHEMA, Filters, ListOptions
+from store.database import FAILURES
 from store.errors import PkbError, UsageError
 from store.history import latest
 from store.home import locate, replacing
@@ -101,17 +102,16 @@ def application(
     }
     if opens:
         calls[("POST", "open")] = _open
+    complete_chat = partial(complete, lambda data: ahead[data].end(), record=record)
     page = StaticFiles(directory=str(files("engine.page")), html=True)
     routes = [
         *(Route(f"/v1/{name}", partial(_answer, give), methods=[by]) for (by, name), give in calls.items()),
         Route("/v1/models", _models, methods=["GET"]),
         Route("/v1/models/{name}", _models, methods=["GET"]),
-        Route(
-            "/v1/chat/completions", partial(complete, lambda data: ahead[data].end(), record=record), methods=["POST"]
-        ),
+        Route("/v1/chat/completions", complete_chat, methods=["POST"]),
         *(Route(path, page, methods=["GET"]) for path in ("/", "/{name}")),
     ]
-    wrong = dict.fromkeys((HTTPException, Exception), _unknown) | dict.fromkeys((PkbError, *OUTSIDE), failure)
+    wrong = dict.fromkeys((HTTPException, Exception), _unknown) | dict.fromkeys(FAILURES, failure)
     made = Starlette(routes=routes, exception_handlers=wrong)
     made.router.redirect_slashes = False
     return RequestGuard(made, environ, port=port, token=token, names=names)
@@ -126,7 +126,7 @@ async def _unknown(request: Request, found: Exception) -> Response:
 async def _answer(give: Callable[[Pkb, Params], Any], request: Request) -> Response:
     """Answer a request in a thread, by its body or the parameters in its address: with what `give` returns, if any."""
     if request.method == "POST":
-        given = completions.converted(decoded(await read_body(request)), Params)
+        given = completions.converted(await read_json(request), Params)
     else:
         named = {name: value for name, value in request.query_params.items() if value}
         given = completions.converted(named, Params, strict=False)
@@ -167,9 +167,8 @@ async def _models(request: Request) -> Response:
     name = request.path_params.get("name")
     if name in (None, completions.MODEL):
         return json_response({"object": "list", "data": [model]} if name is None else model)
-    return json_response(
-        error(f"no such model, only {completions.MODEL}", "invalid_request_error", "model_not_found"), 404
-    )
+    said = f"no such model, only {completions.MODEL}"
+    return json_response(error(said, "invalid_request_error", "model_not_found"), 404)
 
 
 LOOPBACK = "127.0.0.1"

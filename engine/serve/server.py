@@ -8,7 +8,6 @@ import asyncio
 import os
 import signal
 import socket
-import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +27,7 @@ from engine.serve.process import LIMIT, Broken, Frame, Request, answer, decode, 
 from engine.session import Session
 from engine.settings import Settings
 from engine.types import AskOptions, Trace, json_values
+from store.database import FAILURES
 from store.errors import NoModel, PkbError
 from store.locks import Lease
 
@@ -139,7 +139,6 @@ class WorkerState:
         return resident() > most
 
 
-_OUTSIDE = (PkbError, OSError, RuntimeError, ValueError, sqlite3.Error)  # failures that are not bugs in pkb
 _LOOK_S = 0.25  # between checks of the model's locks
 Send = Callable[[str, Mapping[str, Any]], None]
 
@@ -216,7 +215,7 @@ class RequestQueue(Thread):
         """Run a warm-up step; the next question repeats, and reports, its failure."""
         try:
             work()
-        except (Cancelled, *_OUTSIDE):
+        except (Cancelled, *FAILURES):
             self.state.close()
 
     def _next(self) -> QueuedRequest | None:
@@ -238,7 +237,7 @@ class RequestQueue(Thread):
             if not job.cancelled:
                 kinds = {"ask": self._ask, "idle": self._idle_run, "ahead": self._ahead, "call": self._call}
                 kinds[job.frame["kind"]](job)
-        except (Cancelled, Broken, *_OUTSIDE):
+        except (Cancelled, Broken, *FAILURES):
             if len(self.running) > 1:  # files of the idle jobs that it interrupted stay open
                 self.state.roll_back()
             else:
