@@ -87,7 +87,7 @@ def _batch(lines: Iterable[bytes], ask_one: Callable[[str], Answer], *, as_json:
 
 
 def _ask(pkb: Pkb, options: AskOptions, show_one: Show, question: str, *, streams: bool) -> Answer:
-    with output.progress_line(pkb.session) as remove, output.Stream(remove) as streamed:
+    with output.progress_line(pkb.session) as streamed:
         answered = pkb.answer(question, options, streamed.say if streams else None)
     try:
         show_one(answered, streamed.started)

@@ -253,7 +253,7 @@ class Conversation:
             title = one_line(before.title, 60) or "no subject" if before else ""
             unclear = f"asked as typed, in “{title}” first" if title else "asked as typed: unclear what it refers to"
             output.say(f"→ {condensed.asked or unclear}")
-        with output.progress_line(pkb.session) as remove, output.Stream(remove) as streamed:
+        with output.progress_line(pkb.session) as streamed:
             answered = pkb.answer(asked, options, None if self._as_json else streamed.say)
         note = f"by {condensed.by}" if condensed.asked else "asked as typed, without the answer cache"
         answered.trace.steps.insert(0, Step("condense", took, note))

@@ -71,10 +71,10 @@ _ERASE = "\r\x1b[2K"  # the line that the cursor is in
 
 
 @contextmanager
-def progress_line(opened: "Session", text: str = "Searching...") -> Iterator[Callable[[], None]]:
-    """Show on a terminal that a session works, once that takes long; yields a function that removes the line.
+def progress_line(opened: "Session", text: str = "Searching...") -> Iterator["Stream"]:
+    """Show on a terminal that a session works, once that takes long; yields a stream, before which the line is removed.
 
-    It is removed before a notice, and at the end.
+    It is removed before a notice, and at the end, too; the line of the stream is ended even if it is broken off.
     """
     shown = False
     has_line = _can_redraw()
@@ -91,17 +91,20 @@ def progress_line(opened: "Session", text: str = "Searching...") -> Iterator[Cal
         usual(notice)
 
     usual, opened.on_wait, opened.on_notice = opened.on_notice, partial(show, wanted=True), notify
+    streamed = Stream(partial(show, wanted=False))
     try:
-        yield partial(show, wanted=False)
+        yield streamed
     finally:
+        if streamed.started:
+            sys.stdout.write("\n")
         show(wanted=False)
         opened.on_wait, opened.on_notice = lambda: None, usual
 
 
 class Stream:
-    """Text that is printed while it is made, and its line ended even if it is broken off; `begin` is called first."""
+    """Text that is printed while it is made; `begin` is called first."""
 
-    def __init__(self, begin: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, begin: Callable[[], None]) -> None:
         self.started, self._begin = False, begin
 
     def say(self, more: str) -> None:
@@ -111,13 +114,6 @@ class Stream:
         self.started = True
         sys.stdout.write(plain(more))
         sys.stdout.flush()
-
-    def __enter__(self) -> "Stream":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.started:
-            sys.stdout.write("\n")
 
 
 def say(message: str) -> None:
