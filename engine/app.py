@@ -20,8 +20,9 @@ from engine.operations import CACHE_USES, CacheUse, OnProgress, absolute_path, s
 from engine.serve.client import ask_server, call, work
 from engine.session import Session, session
 from engine.text.terminal import line, opening, run_opener, typed, valid_text
-from engine.types import NO_FILTERS, AskOptions, Filters, LoopKind, OpenLoopOptions
+from engine.types import NO_FILTERS, AskOptions, Filters, LoopKind, OpenLoopOptions, grouped
 from store.errors import Locked, NoModel, PkbError, UsageError, disk_failure
+from store.home import Home
 from store.types import Scope, replace
 
 if TYPE_CHECKING:
@@ -136,8 +137,7 @@ class Pkb:
         environ = dict(os.environ if environ is None else environ)
         if home is not None:
             folder = absolute_path(Path(home))
-            own = {"PKB_HOME": folder, "PKB_CACHE": folder / "cache", "PKB_CONFIG": folder / "config.toml"}
-            environ |= {name: str(path) for name, path in own.items()}
+            environ |= Home(folder, folder / "cache", folder / "config.toml").environ
         if not server:
             environ["PKB_DAEMON"] = "off"
         self._stack = ExitStack()
@@ -347,8 +347,7 @@ class Pkb:
         What is due comes first, then the newest. The filters are those of `ask`; without a day or a document, those of
         the last 30 days are read.
         """
-        limits = replace(Filters(kind=kind), **filters)
-        return list(self.open_loops(limits, limit).items)
+        return list(self.open_loops(replace(Filters(kind=kind), **filters), limit).items)
 
     def open_loops(self, filters: Filters = NO_FILTERS, limit: int | None = 20) -> "Report":
         """Return what `todo` does, and how many there are."""
@@ -361,8 +360,7 @@ class Pkb:
 
         UsageError if there is none.
         """
-        asked = typed(name).strip() or "last"
-        return call(self.session, operations.meeting, asked, self.scope(filters), before)
+        return call(self.session, operations.meeting, typed(name).strip() or "last", self.scope(filters), before)
 
     def digest(self, filters: Filters = NO_FILTERS, *, in_words: bool = False) -> "Report":
         """Return dates to come, tasks, decisions, new people and changed answers since a day, by default in 7 days.
@@ -391,9 +389,12 @@ class Pkb:
 
     def source(self, number: int) -> "Source":
         """Return a source of the last answer by the number that `pkb ask` shows; UsageError if there is none."""
-        from engine.ask.pipeline import source_of
-
-        return source_of(self.last_answer(), number)
+        groups = grouped(self.last_answer().sources)
+        if not groups:
+            raise UsageError("the last answer has no sources", 'pkb ask "QUESTION"')
+        if not 0 < number <= len(groups):
+            raise UsageError(f"no source {number}: the last answer has {len(groups)}", "pkb show 1")
+        return groups[number - 1][0]
 
     def show_source(self, source: "Source") -> list[dict[str, Any]]:
         """Return the document of a source, as `show` does; PkbError if it is no longer indexed."""

@@ -18,16 +18,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, convert
 
 from engine.settings import Settings
+from engine.text import time_sensitive
 from engine.text.terminal import shorten
-from engine.text.time_sensitive import (
-    FUNCTION_WORDS,
-    instruction_end,
-    listed_words,
-    moment,
-    plain_words,
-    title_words,
-    whole_document_question,
-)
+from engine.text.time_sensitive import FUNCTION_WORDS, listed_words, plain_words, title_words, whole_document_question
 from engine.types import Answer, AskOptions, Backend, Evidence, Trace, json_values
 from prompts import version, word_patterns, word_sets
 from store.answers import AnswerBank, CachedAnswer, Origin, State, names_of
@@ -221,7 +214,7 @@ def agreed(reply: Answer) -> Answer:
     """
     found = list(reply.sources)
     for at, one in enumerate(found[1:], 1):
-        if one.rival and one.quote != found[0].quote and not instruction_end(one.quote):
+        if one.rival and one.quote != found[0].quote and not time_sensitive.instruction_end(one.quote):
             found[at] = replace(one, rival=not same_answer(found[0].quote, one.quote, reply.span))
     return replace(reply, sources=tuple(found))
 
@@ -327,8 +320,7 @@ def _in_document(ledger: Ledger, text: str, options: AskOptions, now: datetime) 
     """Return a question's wording, its options, and whether it is about a whole document, which it is limited to."""
     found = None if options.after and not options.after.typed else whole_document_question(text)
     if found and found.name and options.scope == Scope():
-        document = named_document(ledger, found.name, now)
-        options = replace(options, scope=Scope(document=document))
+        options = replace(options, scope=Scope(document=named_document(ledger, found.name, now)))
     elif found and found.name:
         found = None
     if found is None or options.scope.document is None:
@@ -380,7 +372,7 @@ def whole_of(ledger: Ledger, question: "Question", options: AskOptions) -> list[
 
 def _key(backend: Backend, ledger: Ledger, wording: Wording, options: AskOptions, whole: bool, now: datetime) -> Key:
     embedded = ledger.get("vectors") or ""  # the table of vectors, which is named for the embedder that made them
-    at = None if whole else moment(wording.text, now, dated=is_model(backend.fingerprint))
+    at = None if whole else time_sensitive.moment(wording.text, now, dated=is_model(backend.fingerprint))
     return key(wording.text, options.scope, f"{backend.fingerprint}/{embedded}/{options.k}", at)
 
 

@@ -13,27 +13,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, convert
 
-from engine.ask.keys import (
-    EmbeddedQuestion,
-    PendingQuestion,
-    QueryContext,
-    agreed,
-    answer_of,
-    begin,
-    documents_of,
-    embed,
-    gather_context,
-    is_model,
-    matched_senders,
-    relocate,
-    same_answer,
-    scope_of,
-    store_answer,
-)
+from engine.ask import keys
+from engine.ask.keys import EmbeddedQuestion, PendingQuestion, QueryContext, same_answer
 from engine.settings import Settings
 from engine.text.terminal import shorten
 from engine.text.time_sensitive import instruction_end
-from engine.types import FIRST_MAIL, Answer, AskOptions, AskResult, Backend, Correction, OnText, Source, grouped
+from engine.types import FIRST_MAIL, Answer, AskOptions, AskResult, Backend, Correction, OnText, Source
 from store.answers import AnswerBank, CachedAnswer, Notices, RejectedAnswers, Verifications
 from store.database import Ledger
 from store.errors import PkbError, UsageError
@@ -62,14 +47,12 @@ def remember(
     """
     tokens = reply.tokens or {}
     about = (at.timestamp(), text, reply.tier, reply.answered, reply.ms["total"], saved_ms)
-    read = (tokens.get("prompt"), tokens.get("reused"))
-    asked = HistoryEntry(*about, *read, key, reply.stale)
+    asked = HistoryEntry(*about, tokens.get("prompt"), tokens.get("reused"), key, reply.stale)
     chunks = evidence.chunks if evidence else ()
     with ledger.transaction():
         number = History(ledger).add(asked)
         RetrievalLog(ledger).add(number, chunks, chunks[:2])  # the best ones count as asked about
-        documents = documents_of(evidence) if evidence else ()
-        link_documents(ledger, key or str(number).encode(), documents, like)
+        link_documents(ledger, key or str(number).encode(), keys.documents_of(evidence) if evidence else (), like)
 
 
 class Miss(Struct, frozen=True):
@@ -105,7 +88,7 @@ class Asker:
         """Return an up-to-date cached answer to a question, else the state for `finish`; UsageError."""
         if (backend := self._backend.within(options.scope)) is not self._backend:
             return Asker(self._ledger, backend, self._settings, self._rules).exact(text, options, now)
-        ask = begin(self._backend, self._ledger, text, options, now)
+        ask = keys.begin(self._backend, self._ledger, text, options, now)
         with ask.trace.step("match") as step:
             kept = self._bank.find(ask.key.digest) if ask.options.read_bank else None
             note = f"not cached on {ask.key.day}" if ask.key.day else "not cached"
@@ -123,16 +106,16 @@ class Asker:
         if followed := self._after(ask, say):
             return followed
         ask = replace(ask, options=replace(ask.options, after=None))
-        embedded = embed(self._backend, ask)
+        embedded = keys.embed(self._backend, ask)
         may_serve = kept is None and ask.options.read_bank and embedded.vector is not None
         if may_serve and (rules := self._rules()):
             from engine.ask.semantic import SemanticLookup
 
             if near := SemanticLookup(self._backend, self._ledger, rules).find(ask, embedded):
                 return self._serve_similar(ask, embedded, near)
-        asked = gather_context(self._backend, ask, embedded)
+        asked = keys.gather_context(self._backend, ask, embedded)
         if kept and kept.evidence == asked.read:
-            moved = relocate(kept, asked.evidence)  # its sources are where they are now
+            moved = keys.relocate(kept, asked.evidence)  # its sources are where they are now
             if moved != kept and ask.options.write_bank:
                 self._bank.put(ask.key.digest, moved, self._settings.bank.bytes)
             return self._serve(ask, moved, ask.generation, asked.evidence)
@@ -145,9 +128,9 @@ class Asker:
     def _after(self, ask: PendingQuestion, say: OnText | None) -> AskResult | None:
         """Answer a follow-up from the last sources, uncached; None if it is complete and to be asked as any other."""
         completed = bool(ask.options.after and ask.options.after.typed)
-        if ask.options.after is None or (completed and is_model(ask.key.writer)):
+        if ask.options.after is None or (completed and keys.is_model(ask.key.writer)):
             return None
-        asked = gather_context(self._backend, ask)
+        asked = keys.gather_context(self._backend, ask)
         ask = replace(ask, options=replace(ask.options, write_bank=False))
         written = self._backend.generate(asked.question, asked.evidence, ask.trace, say)
         return self._made(ask, asked, None, written) if written.answered or not completed else None
@@ -181,9 +164,9 @@ class Asker:
     def _made(
         self, ask: PendingQuestion, asked: QueryContext, before: CachedAnswer | None, written: Answer
     ) -> AskResult:
-        reply = agreed(replace(written, question=ask.text))
+        reply = keys.agreed(replace(written, question=ask.text))
         if ask.options.write_bank:
-            store_answer(self._bank, self._settings, ask, asked, reply)
+            keys.store_answer(self._bank, self._settings, ask, asked, reply)
         if before:
             reply = replace(reply, correction=change_of(before, reply, asked.evidence))
         answered = self._answered(ask, reply, None, ask.trace.saved_s * 1000, asked.evidence)
@@ -197,7 +180,7 @@ class Asker:
             key = ask.key.digest if ask.options.write_bank else None
             remember(self._ledger, ask.text, ask.now, reply, key, saved_ms, evidence, like)
         if ask.options.scope.sender:
-            ask.trace.notices.extend(matched_senders(self._ledger, ask.options.scope))
+            ask.trace.notices.extend(keys.matched_senders(self._ledger, ask.options.scope))
         if any(source.rival or (reply.answered and source.warnings) for source in reply.sources):
             ask.trace.notices.extend(sender_notices(reply))
         if ask.options.write_bank:
@@ -221,7 +204,7 @@ class Asker:
 
 def _served(ask: PendingQuestion, kept: CachedAnswer, *, stale: bool) -> Answer:
     age = max(0.0, ask.now.timestamp() - kept.created)
-    return answer_of(kept).served(ask.text, ask.trace.ms(), age, stale=stale)
+    return keys.answer_of(kept).served(ask.text, ask.trace.ms(), age, stale=stale)
 
 
 _RIVALS = 2  # in notices
@@ -238,9 +221,8 @@ def sender_notices(reply: Answer) -> list[str]:
     if not reply.answered:
         return left_out
     rivals = [one for one in others if one.rival and one.quote != first.quote and one not in orders]
-    strange = [
-        one for one in rivals if one.sender and (one.sender, {*one.warnings}) != (first.sender, {*first.warnings})
-    ]
+    own = (first.sender, {*first.warnings})
+    strange = [one for one in rivals if one.sender and (one.sender, {*one.warnings}) != own]
     told = [f"another mail, from {_sender(one)}, says: {shorten(one.quote, 160)}" for one in strange[:_RIVALS]]
     trusted = (one for one in (first, *others) if FIRST_MAIL in one.warnings or not one.warnings)
     alone = not any(one is first or (one.quote and same_answer(first.quote, one.quote, reply.span)) for one in trusted)
@@ -253,7 +235,7 @@ def _sender(source: Source) -> str:
 
 def change_of(cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> Correction | None:
     """Return how a new answer differs from one cached with other evidence; None if it does not, or nobody saw that."""
-    before, seen = answer_of(cached), cached.origin == "user" or cached.uses > 0
+    before, seen = keys.answer_of(cached), cached.origin == "user" or cached.uses > 0
     if not seen or same_answer(before.text, reply.text, before.span, reply.span):
         return None
     # The message that changed it: the new answer's source if it is new, else the best new message.
@@ -284,19 +266,8 @@ def last_answer(ledger: Ledger, reread: Callable[[Sequence[str], Sequence[float]
     cached = AnswerBank(ledger).find(key) if key else None
     if cached is None or cached.state != "answered" or cached.created > last.at:
         raise PkbError("the last answer was removed or replaced since", _AGAIN)
-    answer = answer_of(cached)
+    answer = keys.answer_of(cached)
     if cached.generation == ledger.generation:
         return answer
-    evidence = reread(cached.evidence, answer.scores, scope_of(cached.scope))
-    whole = len(evidence.passages) == len(answer.scores)
-    return answer.relocate(evidence.sources) if whole else answer
-
-
-def source_of(answer: Answer, number: int) -> Source:
-    """Return the source of an answer that `pkb ask` shows under a number; UsageError if there is none."""
-    groups = grouped(answer.sources)
-    if not groups:
-        raise UsageError("the last answer has no sources", _AGAIN)
-    if not 0 < number <= len(groups):
-        raise UsageError(f"no source {number}: the last answer has {len(groups)}", "pkb show 1")
-    return groups[number - 1][0]
+    evidence = reread(cached.evidence, answer.scores, keys.scope_of(cached.scope))
+    return answer.relocate(evidence.sources) if len(evidence.passages) == len(answer.scores) else answer

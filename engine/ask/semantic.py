@@ -15,21 +15,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from engine.ask import keys
 from engine.ask.candidates import Candidate, candidates, is_beyond, read_sources, wanted
 from engine.ask.extract import QuoteSettings, quote, write
-from engine.ask.keys import (
-    EmbeddedQuestion,
-    PendingQuestion,
-    answer_of,
-    fingerprint,
-    gather_context,
-    pending_entry,
-    relocate,
-    scope_of,
-    understood,
-    vector_of,
-    wording_of,
-)
+from engine.ask.keys import EmbeddedQuestion, PendingQuestion
 from engine.ask.question_features import QuestionFeatures, normal_question, question_features
 from engine.ask.updates import settled
 from engine.llm.generate import ParsedAnswer
@@ -65,9 +54,9 @@ def reject_answer(
         cached = AnswerBank(ledger).find(last.key) if last and last.key else None
         if last is None or last.key is None or cached is None:
             return None
-        if collection not in (None, scope_of(cached.scope).collection):
+        if collection not in (None, keys.scope_of(cached.scope).collection):
             return None
-        answer = answer_of(cached).text if cached.state == "answered" else None
+        answer = keys.answer_of(cached).text if cached.state == "answered" else None
         if cached.state != "answered" and (pending := Verifications(ledger).find(last.key)):
             AnswerBank(ledger).raise_tau(pending.matched, above(pending.similarity))
             Verifications(ledger).resolve(last.key, correct=False, at=now.timestamp())
@@ -129,14 +118,14 @@ class SemanticLookup:
 
     def _judged(self, ask: PendingQuestion, asked: EmbeddedQuestion, near: "Near") -> "Near | str":
         """Return the cached question if its answer may be served, with current sources; else the reason."""
-        answer, doubted = answer_of(near.answer).text, self._wrong.find(near.key)
+        answer, doubted = keys.answer_of(near.answer).text, self._wrong.find(near.key)
         if near.answer.tau is not None and near.similarity < near.answer.tau:
             return f"below its own threshold of {near.answer.tau:.3f}"
         if answer is None:
             return "has no answer"
         if doubted and doubted[0] == answer:
             return "its answer was marked wrong"
-        kept = understood(self._ledger, near.answer.question, ask.now)
+        kept = keys.understood(self._ledger, near.answer.question, ask.now)
         reason = why_different(asked.question, kept) if self._rules.guard else None
         if reason is not None:
             return reason
@@ -145,22 +134,22 @@ class SemanticLookup:
 
     def _verify(self, ask: PendingQuestion, asked: EmbeddedQuestion, kept: Question, near: "Near") -> "Near | str":
         """Return the cached question if its answer is still valid, and valid for this question; else the reason."""
-        rules, cached = self._rules, answer_of(near.answer)
+        rules, cached = self._rules, keys.answer_of(near.answer)
         alike = asks_in_same_words(asked.question, kept) and wanted(asked.question) == wanted(kept)
         quotes = rules.verify and not (rules.guard and alike)
         fresh, evidence = near, None
         if near.answer.generation != ask.generation:
-            wording = wording_of(self._ledger, near.answer.question)
-            again = gather_context(self._backend, replace(ask, wording=wording, trace=Trace()))
+            wording = keys.wording_of(self._ledger, near.answer.question)
+            again = keys.gather_context(self._backend, replace(ask, wording=wording, trace=Trace()))
             evidence = again.evidence
             if again.read == near.answer.evidence:  # its sources may have moved
-                fresh = replace(near, answer=relocate(near.answer, evidence))
+                fresh = replace(near, answer=keys.relocate(near.answer, evidence))
         elif quotes:
             evidence = settled(kept, self._backend.reread(near.answer.evidence, cached.scores))
-        if evidence and fingerprint(evidence, ask.key.writer) != near.answer.evidence:
+        if evidence and keys.fingerprint(evidence, ask.key.writer) != near.answer.evidence:
             return "its evidence has changed"
         if evidence and quotes:
-            found = gather_context(self._backend, replace(ask, trace=Trace()), asked).evidence
+            found = keys.gather_context(self._backend, replace(ask, trace=Trace()), asked).evidence
             quoted = cached.text if cached.writer == "quote" else None
             if why := why_unlike(asked.question, kept, found, evidence, quoted, rules.least, rules.reader()):
                 return why
@@ -171,14 +160,14 @@ def defer_verification(
     ledger: Ledger, settings: Settings, ask: PendingQuestion, asked: EmbeddedQuestion, near: "Near"
 ) -> None:
     """Count the use of the matched answer, and mark this question as pending verification."""
-    bank, at, served = AnswerBank(ledger), ask.now.timestamp(), answer_of(near.answer).text or ""
+    bank, at, served = AnswerBank(ledger), ask.now.timestamp(), keys.answer_of(near.answer).text or ""
     with ask.trace.step("count"):
         cached = bank.find(near.key)
         if cached and cached.evidence == near.answer.evidence and cached.reply != near.answer.reply:
             bank.put(near.key, near.answer, settings.bank.bytes)  # with the new places of its sources
         bank.record_use(near.key, ask.generation, at, near.answer.evidence)
-        pending = pending_entry(ask, near.answer.evidence)
-        bank.put(ask.key.digest, pending, settings.bank.bytes, vector_of(asked), None, asked.embedder)
+        pending = keys.pending_entry(ask, near.answer.evidence)
+        bank.put(ask.key.digest, pending, settings.bank.bytes, keys.vector_of(asked), None, asked.embedder)
         Verifications(ledger).add(PendingVerification(ask.key.digest, near.key, near.similarity, served, at))
 
 
@@ -205,9 +194,8 @@ def why_unlike(
     expected = quote(kept, evidence.passages, settings).answer if answer is None else answer
     if found.fact or quoted.source is None or quoted.answer != expected:
         return "another answer"
-    return (
-        None if _entailed(asked, kept, found.passages[quoted.source]) else "a word that the evidence does not support"
-    )
+    is_supported = _entailed(asked, kept, found.passages[quoted.source])
+    return None if is_supported else "a word that the evidence does not support"
 
 
 def _entailed(new: Question, cached: Question, source: Passage) -> bool:
