@@ -28,9 +28,7 @@ def get(key: _Key, as_json: Json = False) -> None:
 
 @config.command("set")
 def put(
-    key: _Key,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="The new value.")],
-    as_json: Json = False,
+    key: _Key, value: Annotated[str, typer.Argument(metavar="VALUE", help="The new value.")], as_json: Json = False
 ) -> None:
     """Change one setting in the config file.
 
@@ -107,8 +105,7 @@ def me(
     with session() as opened:
         own, known, guesses = list(opened.me), bool(opened.settings.me.addresses), opened.guesses
     if as_json:
-        rows = list(map(asdict, guesses))
-        output.data({"addresses": own, "confirmed": known, "guesses": rows})
+        output.data({"addresses": own, "confirmed": known, "guesses": list(map(asdict, guesses))})
     elif known:
         print(line(", ".join(own)))
     else:

@@ -119,9 +119,7 @@ def _scheduled(action: Action, system: str) -> tuple[str, list[dict[str, Any]], 
 
     Of a file `text` is None if it does not exist, `changed` whether it was just written or removed.
     """
-    home = locate(os.environ)  # where everything lies now
-    places = {"PKB_HOME": str(home.data), "PKB_CACHE": str(home.cache), "PKB_CONFIG": str(home.config)}
-    command = words()
+    places, command = locate(os.environ).environ, words()  # where everything lies now
     if _UNFIT.search("".join([*command, *places.values()])):
         raise PkbError("a path of pkb holds a control character or invalid text, so it cannot be scheduled")
     if system == "darwin":
@@ -287,8 +285,7 @@ def idle(
         return
     from store.jobs import IdleReport, IdleRequest
 
-    started = time.process_time() if sys.argv[1:2] == ["idle"] else 0.0  # a process for it
-    began = time.monotonic() - started
+    began = time.monotonic() - (time.process_time() if sys.argv[1:2] == ["idle"] else 0.0)  # a process for it
     request = IdleRequest(began, duration("--budget", budget), most or _MANY, dry_run, force)
     with open_pkb() as pkb:
         try:

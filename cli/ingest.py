@@ -65,8 +65,7 @@ def ingest(
         if first := "PATH --restore" if restore else "--prune" if prune else "":
             step = f"pkb ingest {first}, then: pkb ingest --watch"
             raise UsageError(f"{first.split()[-1]} cannot be combined with --watch", step)
-        embed = vectors != "later"
-        _watch(paths or [], quiet, poll, as_json=as_json, kind=kind, collection=collection, embed=embed)
+        _watch(paths or [], quiet, poll, as_json=as_json, kind=kind, collection=collection, embed=vectors != "later")
     if (quiet, poll) != (None, None):
         raise UsageError("--quiet and --poll are for --watch", "pkb ingest --watch --quiet 5s")
     if restore and not paths:

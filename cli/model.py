@@ -2,9 +2,8 @@
 
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -63,20 +62,16 @@ def show(as_json: Json = False) -> None:
         return
     width = max(len(row["name"]) for row in rows) + len("@01234567")
     for row in rows:
-        print(_model_line(row, width))
+        name = plain(row["name"]) + (f"@{row['revision'][:8]}" if row["revision"] else "")
+        what = "answers" if row["role"] == "writer" else "embeds"
+        fit = f"{'fits' if row['fits'] else 'does not fit'}: {size(row['needs'])} of {size(row['room'])}"
+        built_in = "by a server" if row["name"].startswith(SERVED) else "built in"
+        sizes = f"{size(row['bytes']):>8}  {fit}" if row["folder"] else built_in
+        print(f"{'*' if row['in_use'] else ' '} {name:<{width}}  {what:<7}  {sizes}")
     for file in files:
         print(f"  {plain(file.name):<{width}}  GGUF     {size(file.bytes):>8}  pkb model use converts it")
     if problem:
         output.say(f"pkb: {problem.message}; try: {problem.next_step}")
-
-
-def _model_line(row: Mapping[str, Any], width: int) -> str:
-    name = plain(row["name"]) + (f"@{row['revision'][:8]}" if row["revision"] else "")
-    what = "answers" if row["role"] == "writer" else "embeds"
-    fit = f"{'fits' if row['fits'] else 'does not fit'}: {size(row['needs'])} of {size(row['room'])}"
-    built_in = "by a server" if row["name"].startswith(SERVED) else "built in"
-    sizes = f"{size(row['bytes']):>8}  {fit}" if row["folder"] else built_in
-    return f"{'*' if row['in_use'] else ' '} {name:<{width}}  {what:<7}  {sizes}"
 
 
 @model.command("use")

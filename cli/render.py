@@ -202,8 +202,7 @@ def _answer(reply: Answer) -> str:
         needs = _NEEDS.get(asked, f"a {asked}")
         return typer.style(plain(f"This needs {needs}, and pkb only quotes; {below}{instead}"), fg="yellow")
     if reply.text is None:
-        closest = " Closest passages:" if reply.sources else ""
-        return typer.style(f"No answer found.{closest}", fg="yellow")
+        return typer.style(f"No answer found.{' Closest passages:' if reply.sources else ''}", fg="yellow")
     said = typer.style("Closest passage: ", fg="yellow") if reply.grade == "closest" else ""
     before = typer.style(f" (before: {plain(reply.before)})", dim=True) if reply.before else ""
     if reply.highlight is None:

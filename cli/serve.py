@@ -110,8 +110,7 @@ def _share(listen: str, *, as_json: bool) -> None:
             output.data({"address": str(server.address), "peers": names})
         else:
             print(line(f"sharing the KV cache at {server.address} with {', '.join(names) or 'nobody'}"), flush=True)
-            step = "pkb: Ctrl-C ends it" if names else "pkb: nobody may connect yet; try: pkb peer add NAME KEY"
-            output.say(step)
+            output.say("pkb: Ctrl-C ends it" if names else "pkb: nobody may connect yet; try: pkb peer add NAME KEY")
         with server:
             server.serve_forever()
 

@@ -289,8 +289,7 @@ class Generative(Retriever, ABC):
     def _options(self) -> "GenerateOptions":
         from engine.llm.generate import GenerateOptions
 
-        about = (self.name, self._now, self._most, self.drafts)
-        return GenerateOptions(*about, self.about, self._judge)
+        return GenerateOptions(self.name, self._now, self._most, self.drafts, self.about, self._judge)
 
     def _judge(self, question: "Question", evidence: "Evidence") -> "Judge | None":
         """Return what judges the answers to a question, None where words have to."""
@@ -305,12 +304,7 @@ class LocalModel(Generative):
     """Answers with an installed language model, known by the digest of its files, and an adapter of the user's."""
 
     def __init__(
-        self,
-        opened: _OpenHome,
-        found: "InstalledModel",
-        digest: str,
-        role: "Adapter | None",
-        adapter: "Adapter | None",
+        self, opened: _OpenHome, found: "InstalledModel", digest: str, role: "Adapter | None", adapter: "Adapter | None"
     ) -> None:
         super().__init__(opened)
         kv, usual = opened.settings.kv, type(opened.settings.experiment)()

@@ -105,8 +105,7 @@ def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
 
         wanted, kept = normalise(request.question), stored_questions(opened.ledger)
         questions = tuple(sorted(one for one in kept if normalise(one) == wanted))
-        answers = answers_to(opened.ledger, questions)
-        return ForgetPlan(questions=questions, answers=answers, request=request)
+        return ForgetPlan(questions=questions, answers=answers_to(opened.ledger, questions), request=request)
     if not request.targets and request.scope == Scope() and not request.deleted:
         raise UsageError("say what to forget", "pkb forget --help")
     if request.scope != Scope() and request.deleted:
@@ -280,8 +279,7 @@ def _read(path: Path) -> list[str]:
     """Return the ids of the documents of a file: it may have been moved since it was indexed."""
     from engine.ingest.files import read
 
-    limits = ParseLimits(leave_out=frozenset())
-    return [item.document.id for item in read(path, None, limits) if item.document]
+    return [one.document.id for one in read(path, None, ParseLimits(leave_out=frozenset())) if one.document]
 
 
 def _same_message(opened: Session, ids: Collection[str]) -> tuple[set[str], set[str]]:

@@ -242,10 +242,7 @@ def gather(opened: Session) -> dict[str, Any]:
         "bytes": opened.home.sizes(),
         "tiers": tiers,
         "saved_s": round(sum(one["saved_s"] for one in tiers), 3),
-        "history": {
-            "first": min((day for *_, day in weeks), default=None),
-            "weeks": weekly(weeks),
-        },
+        "history": {"first": min((day for *_, day in weeks), default=None), "weeks": weekly(weeks)},
         "prompts": history.prompts(),
         "idle": _idle_counts(opened),
     }

@@ -14,20 +14,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from engine.models import lookup, runtime
-from engine.models.adapters import (
-    CONFIG,
-    Adapter,
-    AdapterFolder,
-    KeptAdapter,
-    base_of,
-    check_fit,
-    check_values,
-    parse_collections,
-    spell_collections,
-)
-from engine.models.lookup import EMBEDDER, InstalledModel, architecture, find, find_weights, installed, role
-from engine.models.runtime import device
+from engine.models import adapters, lookup, runtime
+from engine.models.adapters import Adapter, AdapterFolder, KeptAdapter, parse_collections, spell_collections
+from engine.models.lookup import InstalledModel
 from engine.session import Session
 from engine.settings import Settings, save
 from engine.text.terminal import line, size
@@ -64,7 +53,7 @@ def memory_needed(name: str, weights: int, config: Mapping[str, Any]) -> int:
     """Return the bytes of memory that a model needs, from the bytes of its weights and its config.json."""
     # Embedders of the package index are used as stored.
     stored = lookup.SINGLE if name in (lookup.EMBEDDER, lookup.MULTILINGUAL) else lookup.bits(config)
-    return runtime.needed(weights, stored, device())
+    return runtime.needed(weights, stored, runtime.device())
 
 
 def memory_budget_of(opened: Session, local: InstalledModel) -> MemoryBudget:
@@ -87,8 +76,7 @@ def why_unsupported(name: str, config: Mapping[str, Any]) -> str:
     """Return why pkb cannot use a model."""
     if "model_file" in config:
         return f"{name} needs custom code, which pkb does not run"
-    kind = lookup.architecture(config) or "none"
-    return f"pkb cannot use {name}: mlx-lm does not support architecture {kind}"
+    return f"pkb cannot use {name}: mlx-lm does not support architecture {lookup.architecture(config) or 'none'}"
 
 
 QUOTE, MINILM = "quote", "minilm"  # names in the settings that are not names on the hub
@@ -101,17 +89,17 @@ def list_models(opened: Session) -> tuple[list[dict[str, Any]], NoModel | None]:
     """
     chosen, embedder, used, problem = opened.settings.model, _embedder(opened), None, None
     try:
-        used = find(chosen.name, chosen.revision, os.environ) if chosen.is_local else None
+        used = lookup.find(chosen.name, chosen.revision, os.environ) if chosen.is_local else None
     except NoModel as error:
         problem = error
-    found = dict.fromkeys([*installed(os.environ), *([embedder] if embedder else []), *([used] if used else [])])
+    found = dict.fromkeys([*lookup.installed(os.environ), *([embedder] if embedder else []), *([used] if used else [])])
     rows = list[dict[str, Any]]()
     for local in sorted(found, key=lambda local: local.name):
         config, budget = local.config, memory_budget_of(opened, local)
-        use = "embedder" if local == embedder else role(local.name, config) or "writer"
+        use = "embedder" if local == embedder else lookup.role(local.name, config) or "writer"
         rows.append({
             "name": local.name, "revision": local.revision, "folder": str(local.folder), "role": use,
-            "architecture": architecture(config) or None, "bytes": local.bytes, "needs": budget.needs,
+            "architecture": lookup.architecture(config) or None, "bytes": local.bytes, "needs": budget.needs,
             "room": budget.limit, "fits": budget.fits, "in_use": local in (used, embedder),
         })  # fmt: skip
     without: dict[str, Any] = {"revision": None, "folder": None, "role": "writer", "architecture": None}
@@ -126,11 +114,11 @@ def _embedder(opened: Session) -> InstalledModel | None:
     name = opened.settings.embed.model
     try:
         if name != MINILM:
-            return find(name, None, os.environ)
-        folder = find_weights()
+            return lookup.find(name, None, os.environ)
+        folder = lookup.find_weights()
     except NoModel:
         return None
-    return InstalledModel(EMBEDDER, folder, folder.name if folder.parent.name == "snapshots" else None)
+    return InstalledModel(lookup.EMBEDDER, folder, folder.name if folder.parent.name == "snapshots" else None)
 
 
 Task = Literal["answer", "predict"]
@@ -148,8 +136,8 @@ def local_model_of(opened: Session) -> tuple[InstalledModel, str]:
     chosen = opened.settings.model
     if not chosen.is_local:
         raise UsageError("an adapter belongs to one model, and no local model is in use", "pkb model use NAME")
-    found = find(chosen.name, chosen.revision, os.environ)
-    return found, base_of(found.folder) or lookup.fingerprint(found, opened.home.cache / "digests")
+    found = lookup.find(chosen.name, chosen.revision, os.environ)
+    return found, adapters.base_of(found.folder) or lookup.fingerprint(found, opened.home.cache / "digests")
 
 
 def list_adapters(opened: Session) -> list[dict[str, Any]]:
@@ -195,11 +183,11 @@ def add_adapter(opened: Session, source: Path, name: str) -> tuple[KeptAdapter, 
     def check(read: Adapter) -> None:
         from engine.models.mlx import open_lazily
 
-        check_fit(open_lazily(found.folder), read)
-        check_values(read)
+        adapters.check_fit(open_lazily(found.folder), read)
+        adapters.check_values(read)
 
     kept = adapter_folder(opened).add(source, name, base, found.name, check)
-    named = json.loads((kept.files / CONFIG).read_text("utf-8")).get("model")
+    named = json.loads((kept.files / adapters.CONFIG).read_text("utf-8")).get("model")
     if not isinstance(named, str) or Path(named).name in ("", Path(found.name).name):
         return kept, ""
     return kept, f"its config says that it was trained on {line(named)[:80]}; the model in use is {found.name}"
@@ -289,7 +277,7 @@ class OptionalPart(Struct, frozen=True):
 def optional_parts() -> tuple[OptionalPart, ...]:
     """Return model servers, adapters, peers and mail accounts."""
     from engine.kv import sharing
-    from engine.models import adapters, served
+    from engine.models import served
 
     return (
         OptionalPart(served.doctor),

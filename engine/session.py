@@ -269,8 +269,7 @@ class Session:
 
         if is_e5(name, (found := find_model(name, self.environ)).config):
             return E5(found, workers=os.cpu_count() or 1, notes=notes)
-        share = self.settings.model.memory_share
-        threads = threads_of(self.ledger)
+        share, threads = self.settings.model.memory_share, threads_of(self.ledger)
         return Qwen3(found, cache=self.home.cache, notes=notes, threads=threads, memory_share=share)
 
     @property
