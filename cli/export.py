@@ -86,9 +86,8 @@ def forget(
         messages = len(planned.ids) + len(planned.left_out)
         parts = {"document": messages, "question": len(planned.questions), "cached answer": planned.answers}
         what = ", ".join(count(number, name) for name, number in parts.items() if number) or "their rest"
-        if not (planned.is_empty or dry_run) and not agreed(
-            f"forget {what} for good?", yes=yes, default=False, step="pkb forget ... --yes"
-        ):
+        asked = f"forget {what} for good?"
+        if not (planned.is_empty or dry_run) and not agreed(asked, yes=yes, default=False, step="pkb forget ... --yes"):
             raise typer.Exit(1)
         erased = None
         if goes_on:

@@ -376,8 +376,7 @@ class Pkb:
 
     def show(self, path: "str | os.PathLike[str]", message_id: str | None = None) -> list[dict[str, Any]]:
         """Return the documents indexed from a file, or of a URI mid:ID, with text and the lines that sources name."""
-        is_uri = str(path).startswith("mid:")
-        place = str(path) if is_uri else str(operations.place_of(self.session, Path(path)))
+        place = str(path) if str(path).startswith("mid:") else str(operations.place_of(self.session, Path(path)))
         return call(self.session, operations.documents, place, message_id)
 
     def last_answer(self) -> "Answer":

@@ -94,9 +94,8 @@ class Retriever:
     def count(self, question: "Question", options: "AskOptions", trace: "Trace") -> "Evidence | None":
         """Return the answer to an exact question about the archive, a meeting or a person; None for any other."""
         asked, meeting, scope = {*plain_words(question.text)}, meeting_question(question.text), options.scope
-        of_archive, of_people = (
-            not asked.isdisjoint(word_patterns(name)["asks"].split("|")) for name in ("archive", "people")
-        )
+        asking = (word_patterns(name)["asks"].split("|") for name in ("archive", "people"))
+        of_archive, of_people = (not asked.isdisjoint(some) for some in asking)
         said = " ".join(plain_words(question.text)) if not asked.isdisjoint(("i", "me", "my")) else ""
         forms = word_patterns("open_questions").items() if said else ()
         of_open = next((kind for kind, form in forms if re.fullmatch(form, said)), None)

@@ -343,8 +343,7 @@ def ingest_run(opened: Session, *, prune: bool, restore: bool = False, settled: 
     from engine.ingest.pipeline import Guard, Ingest
     from engine.ingest.types import ParseLimits
 
-    experiment = opened.settings.experiment
-    chosen = opened.settings.ingest
+    experiment, chosen = opened.settings.experiment, opened.settings.ingest
     states, reads = frozenset(chosen.leave_out.split()), chosen.attachments == "read"
     limits = ParseLimits(file_bytes=chosen.file_bytes, leave_out=states, attachments=reads)
     limits = replace(limits, ocr=chosen.ocr, seconds=600.0) if chosen.ocr else limits  # a page takes seconds

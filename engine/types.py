@@ -256,9 +256,8 @@ class Passage(Struct, frozen=True):
     def about(self, *, scored: bool) -> str:
         """Return the inputs of an answer besides chunk ids: people, dates, headers and, if `scored`, the score."""
         people = [self.sender, *self.recipients, str(self.date), *(hit.chunk.header for hit in self.hits)]
-        return "\n".join(
-            [*people, self.rival, self.beside, *sorted(self.outranked), f"{self.score:.3f}" if scored else ""]
-        )
+        score = f"{self.score:.3f}" if scored else ""
+        return "\n".join([*people, self.rival, self.beside, *sorted(self.outranked), score])
 
     @property
     def all_hits(self) -> "tuple[Hit, ...]":

@@ -200,8 +200,7 @@ class Watcher:
             self._idle.rest()
 
     def _ingest(self, opened: Session, due: "DueRoot") -> "Summary":
-        known = {root.path: root for root in opened.catalogue.roots()}
-        root = (self._roots | known | self._unread)[due.path]
+        root = (self._roots | {one.path: one for one in opened.catalogue.roots()} | self._unread)[due.path]
         roots, missing = ([root], []) if Path(due.path).exists() else ([], [root])
         settled = None if due.every else self._settled
         with self._listener.progress() as tick:

@@ -136,10 +136,8 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None, when
             continue
         if question.foreign and len(text) <= _GREETING and _CLOSING.match(text):
             continue
-        parts = find(text, kind) if kind else []
-        spans = tuple(
-            one for one in parts if kind and _may_answer(text[one.start : one.end], question, written, kind, when)
-        )
+        parts = ((one, text[one.start : one.end]) for one in (find(text, kind) if kind else ()))
+        spans = tuple(one for one, said in parts if kind and _may_answer(said, question, written, kind, when))
         # In a mail anybody can write "Ann:" in front of a line, and what it quotes or forwards is not its sender's.
         author, label = read.author_at(span.start), span.speaker or ""
         if read.is_meeting:

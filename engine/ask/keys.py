@@ -414,8 +414,7 @@ def gather_context(backend: Backend, ask: PendingQuestion, asked: EmbeddedQuesti
     if isinstance(asked, QueryContext):
         return asked
     evidence = backend.retrieve(asked.question, asked.vector, ask.options, ask.trace)
-    read = fingerprint(evidence, ask.key.writer)
-    return QueryContext(asked.question, asked.vector, asked.embedder, evidence, read)
+    return QueryContext(asked.question, asked.vector, asked.embedder, evidence, fingerprint(evidence, ask.key.writer))
 
 
 def fingerprint(evidence: Evidence, writer: str) -> tuple[str, ...]:

@@ -68,9 +68,8 @@ def question_features(question: Question) -> QuestionFeatures:
     lone = {one for one in found if len(one) > 1 and one.isupper() and one.isalpha() and not question.text.isupper()}
     plain = ["" if one in lone else one if one == "May" else one.casefold() for one in found]
     named = {word.casefold() for name in question.names for word in tokens(name)} - {OWNER}
-    words = _Words(
-        plain, [low in named or (one.isupper() and one.isalpha()) for one, low in zip(found, plain, strict=True)]
-    )
+    pairs = zip(found, plain, strict=True)
+    words = _Words(plain, [low in named or (one.isupper() and one.isalpha()) for one, low in pairs])
     light = _SCHEDULED if question.asked in ("date", "time", "place") else frozenset[str]()
     telling = [place for place, word in enumerate(plain) if _tells(word) and word not in light]
     content = [base(found[place].casefold()) for place in telling]

@@ -136,9 +136,8 @@ def _claims(question: Question, reads: Sequence[Passage], found: Sequence[Candid
         answers = _answers(question, one, kind)
         if (answers or not kind) and not one.text.endswith("?"):
             about = whole & (one.words | _title_words(read) if kind or whole & one.words else frozenset())
-            claims.append(
-                _Claim(one, kind, read, read.trust_of(read.hit_at(one.span.start)), covers, whole, about, answers)
-            )
+            trust = read.trust_of(read.hit_at(one.span.start))
+            claims.append(_Claim(one, kind, read, trust, covers, whole, about, answers))
     return claims
 
 

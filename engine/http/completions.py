@@ -245,13 +245,6 @@ def usage(result: AskResult | None) -> dict[str, int]:
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def completion(asked: ChatRequest, result: AskResult | None) -> dict[str, Any]:
-    """Return a whole response."""
-    message = {"role": "assistant", "content": text_of(asked, result), "refusal": None}
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
-    return _head("chat.completion") | {"choices": [choice], "usage": usage(result)} | answer_json(result)
-
-
 def _head(kind: str) -> dict[str, Any]:
     return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": MODEL}
 
@@ -321,7 +314,9 @@ async def complete(end_ahead: Callable[[str], None], request: Request, *, record
         return failure(request, first)
     if isinstance(first, str) or asked.streams:
         return StreamingResponse(_stream(asked, first, events, gone), media_type="text/event-stream")
-    return json_response(completion(asked, first))
+    message = {"role": "assistant", "content": text_of(asked, first), "refusal": None}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    return json_response(_head("chat.completion") | {"choices": [choice], "usage": usage(first)} | answer_json(first))
 
 
 async def read_json(request: Request) -> Any:
