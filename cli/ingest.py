@@ -48,6 +48,9 @@ def ingest(
     prune: Annotated[bool, typer.Option("--prune", help="Remove documents of missing files, however many.")] = False,
     restore: Annotated[bool, typer.Option("--restore", help="Index forgotten messages of these paths again.")] = False,
     vectors: Annotated[When, typer.Option(help="When to compute embeddings; keyword search works at once.")] = "auto",
+    engine: Annotated[
+        str | None, typer.Option(metavar="ray", help="Parse and embed on a cluster: ray, ray://HOST:PORT.")
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Keep running, and index changes as they happen.")] = False,
     quiet: _Quiet = None,
     poll: _Poll = None,
@@ -62,6 +65,8 @@ def ingest(
     if find:
         paths = _find(paths, yes=yes, as_json=as_json, watch=watch)
     if watch:
+        if engine:
+            raise UsageError("--engine cannot be combined with --watch", "pkb ingest --engine ray")
         if first := "PATH --restore" if restore else "--prune" if prune else "":
             step = f"pkb ingest {first}, then: pkb ingest --watch"
             raise UsageError(f"{first.split()[-1]} cannot be combined with --watch", step)
@@ -72,6 +77,9 @@ def ingest(
         raise UsageError("--restore needs the files or folders to restore", "pkb ingest FILE --restore")
     began, paths = time.perf_counter(), paths or []
     with open_pkb() as pkb:
+        if engine:
+            _use_cluster(pkb, engine)
+            vectors = "now" if vectors == "auto" else vectors
         for check in unfit_places(pkb.session.home):
             output.say(f"pkb: warning: {check.found}; try: {check.next_step}")
         fetched, failed = pkb.fetch(paths, ask=ask_password, keep=offer_keeping, restore=restore,
@@ -91,6 +99,13 @@ def ingest(
     for error in failed:
         raise error
     raise typer.Exit(3 if summary.problems else 0)
+
+
+def _use_cluster(pkb: "Pkb", engine: str) -> None:
+    import logging
+
+    logging.disable()  # Ray would print its progress, and errors of tasks with values in them
+    pkb.use_cluster(engine)
 
 
 def _find(paths: list[Path] | None, *, yes: bool, as_json: bool, watch: bool) -> list[Path]:

@@ -161,6 +161,13 @@ class Pkb:
         """Free the language model and close the databases; the object cannot be used afterwards."""
         self._stack.close()
 
+    def use_cluster(self, engine: str) -> None:
+        """Have files parsed and chunks embedded by a cluster of Ray: `ray` on this machine, or ray://HOST:PORT."""
+        from engine.ingest.chunking import Cluster
+
+        self.session.cluster = cluster = Cluster(engine)
+        self._stack.callback(cluster.close)
+
     def ingest(
         self,
         paths: "Sequence[str | os.PathLike[str]]" = (),

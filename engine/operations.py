@@ -49,7 +49,7 @@ def embed(opened: Session) -> Iterator[tuple[int, int]]:
     opened.ledger.renew()
     with opened.home.naming_disk("pkb ingest"):
         vectors = VectorStore(opened.ledger, opened.tables)
-        for step in embed(vectors, opened.embedder, opened.locks, partial(_meet, opened)):
+        for step in embed(vectors, opened.embedder, opened.locks, partial(_meet, opened), opened.cluster):
             yield step
             if opened.mapped.is_behind():
                 with opened.locks.writer():
@@ -349,7 +349,9 @@ def ingest_run(opened: Session, *, prune: bool, restore: bool = False, settled: 
     limits = replace(limits, ocr=chosen.ocr, seconds=600.0) if chosen.ocr else limits  # a page takes seconds
     guard = Guard(experiment.gone_share, experiment.gone_count, prune)
     aside = (opened.home.data, opened.home.cache)
-    return Ingest(opened.ledger, opened.knowledge, limits, guard, settled, restore=restore, aside=aside)
+    read_all = opened.cluster.read_all if opened.cluster else None
+    parts = (opened.ledger, opened.knowledge, limits, guard, settled)
+    return Ingest(*parts, restore=restore, aside=aside, read_all=read_all)
 
 
 def finish_forgetting(opened: Session, on_progress: OnProgress) -> None:

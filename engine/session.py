@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engine.ask.pipeline import Asker
     from engine.ask.semantic import SemanticRules
     from engine.backends import Generative
+    from engine.ingest.chunking import Cluster
     from engine.llm.resident import ResidentModel
     from engine.models.minilm import SpanReader
     from engine.models.types import Embedder
@@ -51,6 +52,7 @@ class Session:
         self.on_beat: Callable[[], None] = lambda: None  # called now and then while the background server answers
         self.before_retrieval: Callable[[], None] = lambda: None
         self.collection: str | None = None  # that everything here is limited to
+        self.cluster: Cluster | None = None  # that parses and embeds, if not this process
         self.read_only = False  # questions are not stored: no history, no answer, no count
         self._create, self._told, self._experiment, self._file = False, False, experiment, 0
 

@@ -328,14 +328,14 @@ class VectorStore:
         """Count the chunks that have no vector."""
         return self._ledger.unembedded
 
-    def wanted(self, limit: int) -> "list[Row]":
-        """Return up to `limit` chunks without a vector, newest first, as id, header and text."""
+    def wanted(self, limit: int, after: int = 0) -> "list[Row]":
+        """Return up to `limit` chunks without a vector, newest first `after` so many, as id, header and text."""
         if self._generation != (now := self._ledger.generation):
             there = {row["id"] for row in self._tables.each(self._ledger.vectors, ["id"])}
             missing = (row for row in self._tables.each("chunks", ["id", "date"]) if row["id"] not in there)
             dated = sorted((-row["date"].timestamp() if row["date"] else inf, row["id"]) for row in missing)
             self._queue, self._generation = dict.fromkeys(one for _, one in dated), now
-        ids = list(islice(self._queue, limit))
+        ids = list(islice(self._queue, after, after + limit))
         return self._tables.select("chunks", among("id", ids), ["id", "header", "text"]) if ids else []
 
     def put(self, ids: Sequence[str], vectors: "Vectors") -> None:

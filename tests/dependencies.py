@@ -24,7 +24,7 @@ LOCK, MODELS = PROJECT / "tests" / "requirements.lock", PROJECT / "tests" / "mod
 PIN = re.compile(
     r"(?P<name>[\w.-]+)==(?P<version>[\w.]+)(?: ; (?P<marker>.+?))?(?P<hashes>(?: --hash=sha256:[0-9a-f]{64})+)"
 )
-APART = {"cuda13"}  # extras that `make setup` does not install
+APART = {"cuda13", "ray"}  # extras that `make setup` does not install
 
 Machine = dict[str, str]
 PYTHONS, SYSTEMS = ("3.11", "3.12", "3.13"), (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64"))

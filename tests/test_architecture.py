@@ -87,6 +87,7 @@ LIBRARIES = {
     "uvicorn": ("engine/http/*",),
     "cryptography": ("store/peers.py",),
     "keyring": ("engine/ingest/imap.py",),
+    "ray": ("engine/ingest/chunking.py",),
 }
 HEAVY = ("lancedb", "pyarrow", "numpy", "mlx", "transformers", "tokenizers", "rank_bm25")
 MOST_MODULES, MOST_LINES = 118, 40_581

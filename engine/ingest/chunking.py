@@ -1,23 +1,33 @@
 """Chunking: a document into chunks of about 100 words, each with a header that says who, when and what.
 
 Chunks end at paragraphs and speaker turns, else at sentences, else at words. `embed` fills in their vectors, newest
-first, and commits as it goes. Knows no files or tokenizers, and the embedder by its protocol.
+first, and commits as it goes. Knows no tokenizers, and the embedder by its protocol. `Cluster` has files parsed and
+chunks embedded by processes of Ray, and writes nothing.
 """
 
+import os
+import pickle
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+import shutil
+import sys
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby, pairwise
-from typing import TYPE_CHECKING
+from functools import cached_property
+from importlib.metadata import version
+from importlib.util import find_spec
+from itertools import chain, groupby, islice, pairwise, takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from engine.ingest.types import content_id
+from engine.ingest.types import ParseLimits, content_id
 from engine.text.people import chunk_header, origin_line
 from engine.text.terminal import shorten
-from store.errors import Locked
+from store.catalog import BUG
+from store.errors import Locked, PkbError, UsageError
 from store.locks import Locks
-from store.types import Chunk, Document, DocumentPassage, turns
+from store.types import Chunk, Document, DocumentPassage, FileState, ParsedItem, turns
 
 if TYPE_CHECKING:
     from engine.models.types import Embedder
@@ -152,12 +162,17 @@ def _units(
 
 
 _COMMIT = 128  # chunks embedded per commit: about 5 s of work on a slow machine
+_AT_ONCE = 256  # of these are given to a cluster, whose workers load the model for them once
 OnVectors = Callable[[Sequence[str], "Vectors"], None]  # receives chunk ids and their new vectors after each commit
 _TIMEOUT_S = 0.2  # how long to wait for readers before dropping tables of former embedders is left to the next run
 
 
 def embed(
-    store: "VectorStore", embedder: "Embedder", locks: Locks, on_vectors: OnVectors = lambda _ids, _vectors: None
+    store: "VectorStore",
+    embedder: "Embedder",
+    locks: Locks,
+    on_vectors: OnVectors = lambda _ids, _vectors: None,
+    cluster: "Cluster | None" = None,
 ) -> Iterator[tuple[int, int]]:
     """Embed what is missing; yields how much is done and left after each commit, nothing if another process embeds."""
     with locks.sole("embedder") as locked:
@@ -168,12 +183,182 @@ def embed(
         if store.former:
             with suppress(Locked), locks.exclusive(_TIMEOUT_S):  # else next time
                 store.drop_former()
-        done, missing = 0, store.missing
-        while rows := store.wanted(_COMMIT):
-            ids, texts = [row["id"] for row in rows], [f"{row['header']}\n{row['text']}" for row in rows]
-            vectors = embedder.embed(texts)
-            with locks.writer():
-                store.put(ids, vectors)
-            on_vectors(ids, vectors)
-            done, missing = done + len(ids), missing - len(ids)
-            yield done, max(missing, 0)
+        done, missing, at_once = 0, store.missing, _AT_ONCE if cluster else 1
+        while groups := [*takewhile(len, (store.wanted(_COMMIT, at * _COMMIT) for at in range(at_once)))]:
+            texts = [[f"{row['header']}\n{row['text']}" for row in rows] for rows in groups]
+            found = cluster.embed_all(embedder, texts) if cluster else map(embedder.embed, texts)
+            for rows, vectors in zip(groups, found, strict=True):
+                ids = [row["id"] for row in rows]
+                with locks.writer():
+                    store.put(ids, vectors)
+                on_vectors(ids, vectors)
+                done, missing = done + len(ids), missing - len(ids)
+                yield done, max(missing, 0)
+
+
+# A cluster of Ray that parses files and embeds chunks. Scanning and commits, and with them the order, stay here.
+
+_TASK_FILES, _TASK_BYTES = 200, 8 << 20  # that a task reads, unless a file is larger
+_SENT = 1 << 20  # characters of documents that a task sends at once
+_IN_FLIGHT, _STORE = 128 << 20, 512 << 20  # bytes of results that wait; of the object store of a local cluster
+_REACHED_S, _STARTED_MS = 5, 60_000
+_TEMPORARY = "pkb-ray-"  # with the id of the process; in /tmp, as paths of sockets must be short
+Batch = Mapping[str, Sequence[bytes]]  # of Ray Data: a column of pickled values
+
+
+class Cluster:
+    """Parses and embeds on a cluster of Ray: `ray`, one on this machine alone, or that of ray://HOST:PORT.
+
+    It is started, or connected to, with the first work. Raise UsageError without Ray, PkbError if nothing answers.
+    """
+
+    def __init__(self, engine: str) -> None:
+        self._address, self._folder = engine.removeprefix("ray").removeprefix("://"), ""
+        host, _, port = self._address.rpartition(":")
+        if engine != "ray" and not (engine.startswith("ray://") and host and port.isdecimal()):
+            raise UsageError(f"--engine takes ray or ray://HOST:PORT, not {engine}", "pkb ingest --engine ray")
+        if find_spec("ray") is None:
+            from engine.models.runtime import install_command
+
+            raise UsageError("--engine needs Ray, which is not installed", install_command("ray"))
+        if self._address:
+            from socket import create_connection  # slow to load
+
+            try:
+                create_connection((host, int(port)), _REACHED_S).close()
+            except (OSError, OverflowError):
+                raise PkbError(f"no cluster answers at {engine}", f"ray status --address={self._address}") from None
+
+    def read_all(
+        self, files: Sequence[tuple[bytes, FileState]], raw_kind: str | None, limits: ParseLimits, root: str
+    ) -> Generator[FileState | ParsedItem, None, None]:
+        """Yield what `files.read_all` yields; a file on which workers crash costs itself alone."""
+        at, sent = -1, 0  # the file whose items come, and how much came of it
+        how = {"raw_kind": raw_kind, "limits": limits, "root": root, "made_by": version("pkb")}
+        crashes = (self._ray.exceptions.WorkerCrashedError, self._ray.exceptions.OutOfMemoryError)
+        try:
+            for some in self._map([*_tasks(files)], _read_task, fn_kwargs=how):
+                for one in some:
+                    at, sent = (at + 1, 1) if isinstance(one, FileState) else (at, sent + 1)
+                    yield one
+        except crashes:
+            if len(files) == 1:
+                yield from [files[0][1]][sent:]
+                yield ParsedItem(max(0, sent - 1), None, problem=f"{BUG} a process crashed; please report it")
+                return
+            rest = files[max(0, at) :]
+            half = min((len(rest) + 1) // 2, _TASK_FILES)
+            parts = (self.read_all(part, raw_kind, limits, root) for part in (rest[:half], rest[half:]) if part)
+            yield from islice(chain.from_iterable(parts), sent, None)
+
+    def embed_all(self, embedder: "Embedder", texts: Sequence[Sequence[str]]) -> "Iterator[Vectors]":
+        """Yield the vectors of each group of texts, in order."""
+        workers = max(1, min(len(texts), int(self._ray.cluster_resources().get("CPU", 1))))
+        yield from self._map(texts, _EmbedTask, fn_constructor_kwargs={"embedder": embedder}, concurrency=workers)
+
+    def close(self) -> None:
+        """Leave the cluster; one on this machine ends with all that it wrote."""
+        if ray := sys.modules.get("ray"):
+            ray.shutdown()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _map(self, values: Sequence[Any], work: Callable[..., Any], **how: Any) -> Iterator[Any]:
+        """Yield the results of tasks, a value each, in order; what waits to be yielded is limited."""
+        ray = self._ray
+        sent = ray.data.from_items([{"sent": pickle.dumps(one)} for one in values], override_num_blocks=len(values))
+        try:
+            for batch in sent.map_batches(work, batch_size=None, **how).iter_batches(batch_size=None):
+                yield from map(pickle.loads, batch["found"])
+        except ray.exceptions.RayTaskError as error:  # whose message may hold mail
+            if isinstance(error.cause, PkbError):
+                raise PkbError(error.cause.message, error.cause.next_step) from None
+            step = f"install pkb {version('pkb')} with its models on every machine of the cluster"
+            raise PkbError(f"a worker failed: {type(error.cause).__name__}", step) from None
+
+    @cached_property
+    def _ray(self) -> Any:
+        """Connect to the cluster, or start one on this machine; return Ray."""
+        how: dict[str, Any] = {"address": self._address or "local", "log_to_driver": False}
+        os.environ.setdefault("RAY_TASK_MAX_RETRIES", "1")  # then the files of a task are read one by one
+        if not self._address:
+            from secrets import token_hex
+            from tempfile import mkdtemp
+
+            _remove_former()
+            self._folder = mkdtemp(prefix=f"{_TEMPORARY}{os.getpid()}-", dir="/tmp")
+            # Its processes listen on all addresses, and answer who knows the token.
+            os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token_hex(16), "RAY_USAGE_STATS_ENABLED": "0"}
+            os.environ.setdefault("RAY_agent_register_timeout_ms", str(_STARTED_MS))
+            how |= {"_temp_dir": self._folder, "include_dashboard": False, "object_store_memory": _STORE}
+            # Ray takes 127.0.0.1 for the address of the network; on a Mac it uses no other.
+            how |= {"_node_ip_address": "127.0.0.2"} if sys.platform == "linux" else {}
+        import ray
+        import ray.data
+
+        try:
+            ray.init(**how)
+        except Exception as error:
+            if isinstance(error, MemoryError):
+                raise
+            step = f"ray start --address={self._address} --num-cpus=0" if self._address else "pkb ingest"
+            raise PkbError(f"Ray did not start: {type(error).__name__}", step) from None
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = context.print_on_execution_start = context.enable_auto_log_stats = False
+        context.execution_options.preserve_order = True
+        context.execution_options.resource_limits = ray.data.ExecutionResources(object_store_memory=_IN_FLIGHT)
+        return ray
+
+
+def _remove_former() -> None:
+    """Remove the folders of clusters whose process was killed."""
+    for old in Path("/tmp").glob(f"{_TEMPORARY}*-*"):
+        try:
+            os.kill(int(old.name.split("-")[2]), 0)
+        except ProcessLookupError:
+            shutil.rmtree(old, ignore_errors=True)
+        except (PermissionError, ValueError):
+            continue  # another user's
+
+
+def _tasks(files: Sequence[tuple[bytes, FileState]]) -> Iterator[list[tuple[bytes, FileState]]]:
+    """Yield the files of each task."""
+    some, size = list[tuple[bytes, FileState]](), 0
+    for one in files:
+        if some and (len(some) == _TASK_FILES or size + one[1].size > _TASK_BYTES):
+            yield some
+            some, size = [], 0
+        some.append(one)
+        size += one[1].size
+    yield some
+
+
+def _read_task(
+    batch: Batch, *, raw_kind: str | None, limits: ParseLimits, root: str, made_by: str
+) -> Iterator[dict[str, list[bytes]]]:
+    """Read files on a worker, which must be as this process: have the same pkb, and see the same files."""
+    from engine.ingest.files import read_all
+
+    if (here := version("pkb")) != made_by:
+        raise PkbError(f"a worker has pkb {here}, not {made_by}", "install the same pkb on every machine")
+    if not Path(root).exists():
+        raise PkbError(f"a worker does not see {root}", "mount it at the same path on every machine of the cluster")
+    for value in batch["sent"]:
+        found, size = list[FileState | ParsedItem](), 0
+        for one in read_all(pickle.loads(value), raw_kind, limits, root):
+            found.append(one)
+            size += len(one.document.text) if isinstance(one, ParsedItem) and one.document else 0
+            if size > _SENT:
+                yield {"found": [pickle.dumps(found)]}
+                found, size = [], 0
+        yield {"found": [pickle.dumps(found)]}
+
+
+class _EmbedTask:
+    """Embeds groups of texts on a worker, which loads the model once."""
+
+    def __init__(self, embedder: "Embedder") -> None:
+        self._embedder = embedder
+
+    def __call__(self, batch: Batch) -> dict[str, list[bytes]]:
+        return {"found": [pickle.dumps(self._embedder.embed(pickle.loads(value))) for value in batch["sent"]]}

@@ -9,7 +9,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
 from functools import cache, lru_cache, partial
@@ -29,7 +29,7 @@ from engine.ingest.outlook import as_mime
 from engine.ingest.quotes import IN_NEW_MAIL
 from engine.ingest.types import ParseLimits, T, UnreadableItem, content_id, doubts, isolate, item_or_bug
 from store.catalog import BUG
-from store.types import Document, FilePart, FileText, ParsedItem, replace
+from store.types import Document, FilePart, FileState, FileText, ParsedItem, replace
 
 if TYPE_CHECKING:
     from engine.ingest.office import OfficeFiles
@@ -70,6 +70,16 @@ def read(path: Path, raw_kind: str | None, limits: ParseLimits, root: str = "") 
         yield _unreadable("permission denied")
     except OSError as error:
         yield _unreadable((error.strerror or "cannot be opened").lower())
+
+
+def read_all(
+    files: Sequence[tuple[bytes, FileState]], raw_kind: str | None, limits: ParseLimits, root: str
+) -> Generator[FileState | ParsedItem, None, None]:
+    """Yield of each file its state, with the digest of its content, and then its items."""
+    with with_attachments(limits) as limits:
+        for path, state in files:
+            yield scan.with_digest(path, state)
+            yield from read(Path(os.fsdecode(path)), raw_kind, limits, root)
 
 
 @lru_cache(maxsize=2)

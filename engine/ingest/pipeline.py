@@ -12,8 +12,8 @@ import os
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import blake2b
@@ -218,6 +218,10 @@ def _each(documents: Sequence[Document], work: Callable[[Document], T], failed: 
 
 _REMOVED_AT_ONCE = 500
 Progress = tuple[str, int, int | None]  # a step's name, how far it is, and how far it goes, if known
+# Reads files of a kind (None: any) below a root: yields of each its state, and then its items.
+ReadAll = Callable[
+    [Sequence[tuple[bytes, FileState]], str | None, ParseLimits, str], Generator[FileState | ParsedItem, None, None]
+]
 Settled = Callable[[bytes, FileState], bool]  # whether a file is no longer being written
 
 
@@ -263,7 +267,8 @@ class Ingest:
     """Brings the store up to date, root by root; the caller holds the writer lock.
 
     With `settled`, files that are still being written are left for the next run. With `restore`, forgotten documents
-    are indexed again. Folders of pkb itself, `aside`, are left out of those around them.
+    are indexed again. Folders of pkb itself, `aside`, are left out of those around them. `read_all` reads files,
+    by default in this process.
     """
 
     def __init__(
@@ -276,9 +281,10 @@ class Ingest:
         *,
         restore: bool = False,
         aside: Sequence[Path] = (),
+        read_all: ReadAll | None = None,
     ) -> None:
         self._ledger, self._knowledge, self._limits, self._guard = ledger, knowledge, limits, guard
-        self._settled, self._restore, self._aside = settled, restore, aside
+        self._settled, self._restore, self._aside, self._read_all = settled, restore, aside, read_all
         self._catalogue, self._tombstones = Catalog(ledger), Tombstones(ledger)
         self._began = 0  # the last scan, in nanoseconds since the epoch
         self._files = 0  # to read, in the roots so far
@@ -349,7 +355,7 @@ class Ingest:
     def _parse(self, files: Mapping[bytes, FileState]) -> Iterator[Progress]:
         if not files:
             return
-        from engine.ingest.files import read, with_attachments  # lazy: an unchanged folder needs no parser
+        from engine.ingest.files import read_all  # lazy: an unchanged folder needs no parser
 
         # The nearest enclosing root sets the collection and kind of a file.
         roots = {os.fsencode(root.path).rstrip(b"/") or b"/": root for root in self._catalogue.roots()}
@@ -357,21 +363,28 @@ class Ingest:
         for path, state in files.items():
             root = next(roots[above] for above in scan.ancestors(path) if above in roots)
             grouped.setdefault(root, {})[path] = state
-        with with_attachments(self._limits) as limits:
-            for root, own in grouped.items():
-                before, self._files, batch = self._files, self._files + len(own), ParsedBatch()
-                for number, path in enumerate(sorted(own)):
-                    if number % _PROGRESS_EVERY == 0:
-                        yield "read", before + number, self._files
-                    batch.files.append(file := FileRead(os.fsdecode(path), scan.with_digest(path, own[path])))
-                    for item in read(Path(file.path), root.kind, limits, root.path):
-                        self._add(batch, item, root.collection)
-                        if len(batch.documents) >= _BATCH_DOCUMENTS or batch.chars >= _BATCH_CHARS:
-                            yield from self._commit(batch)
-                            batch = ParsedBatch(files=[file])
-                    file.complete = True
-                yield from self._commit(batch)
-                yield "read", self._files, self._files
+        for root, own in grouped.items():
+            before, self._files, batch = self._files, self._files + len(own), ParsedBatch()
+            wanted = sorted(own.items())
+            starts = enumerate(wanted)
+            with closing((self._read_all or read_all)(wanted, root.kind, self._limits, root.path)) as found:
+                for one in found:
+                    if isinstance(one, FileState):  # of the next file
+                        number, (path, _) = next(starts)
+                        if number % _PROGRESS_EVERY == 0:
+                            yield "read", before + number, self._files
+                        if batch.files:
+                            batch.files[-1].complete = True
+                        batch.files.append(FileRead(os.fsdecode(path), one))
+                        continue
+                    self._add(batch, one, root.collection)
+                    if len(batch.documents) >= _BATCH_DOCUMENTS or batch.chars >= _BATCH_CHARS:
+                        yield from self._commit(batch)
+                        batch = ParsedBatch(files=batch.files[-1:])
+            assert next(starts, None) is None, "a file was not read"
+            batch.files[-1].complete = True
+            yield from self._commit(batch)
+            yield "read", self._files, self._files
 
     def _add(self, batch: ParsedBatch, item: ParsedItem, collection: str) -> None:
         """Add an item of the last file of a batch; a document that was forgotten is left out, or restored."""

@@ -113,8 +113,8 @@ def require_backend() -> None:
         raise NoModel(NO_BACKEND, install_command())
 
 
-def install_command() -> str:
-    """Return a command that adds what is missing, MLX's backend with it, to this installation, and removes nothing.
+def install_command(*extras: str) -> str:
+    """Return a command that adds what is missing, MLX's backend and `extras`, to this installation, removing nothing.
 
     Reinstalling pkb by uv or pipx would remove an extra that is not named and all that was added since.
     """
@@ -125,8 +125,8 @@ def install_command() -> str:
 
     origin = json.loads(distribution("pkb").read_text("direct_url.json") or "{}")
     checkout = unquote(urlsplit(origin.get("url", "")).path) or "."
-    backend = "[cpu]" if sys.platform == "linux" and not _cuda_wheels() else ""  # the same files as of CUDA's
-    wanted = quote(checkout + backend)
+    backend = ["cpu"] if sys.platform == "linux" and not _cuda_wheels() else []  # the same files as of CUDA's
+    wanted = quote(checkout + (f"[{','.join((*backend, *extras))}]" if backend or extras else ""))
     if origin.get("dir_info", {}).get("editable"):
         wanted = f"-e {wanted}"
     if find_spec("pip") is None:  # as in the environments of uv; those of pipx share one

@@ -1,0 +1,316 @@
+"""Files parsed and chunks embedded on a cluster of Ray: the same as in one process, whatever is killed meanwhile.
+
+Skipped without Ray: `make test-ray` installs it.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from tempfile import mkdtemp
+from threading import Event, Thread
+
+import lancedb
+import psutil
+import pytest
+
+from engine.ingest.chunking import Cluster
+from engine.ingest.files import read_all
+from engine.ingest.scan import state_of
+from engine.ingest.types import ParseLimits
+from store.errors import PkbError, UsageError
+from store.types import FileState, Vectors
+from tests.demo import DATA, environment
+from tests.engine.ingest.box import mail
+from tests.store.kit import HashEmbedder
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed: make test-ray")]
+_PROJECT = Path(__file__).parents[3]
+_LIMITS = ParseLimits(attachments=True)
+Files = list[tuple[bytes, FileState]]
+
+
+class SlowEmbedder(HashEmbedder):
+    """Takes a while, as a model does."""
+
+    def embed(self, texts: list[str]) -> Vectors:
+        time.sleep(0.5)
+        return super().embed(texts)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Start a cluster of two workers, as an administrator would, and end all of it."""
+    folder = mkdtemp(prefix="ray-", dir="/tmp")
+    with socket.create_server(("127.0.0.2", 0)) as free:
+        port = free.getsockname()[1]
+    env = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 32, "RAY_agent_register_timeout_ms": "60000"}
+    os.environ |= env | {"RAY_USAGE_STATS_ENABLED": "0"}
+    words = [sys.executable, "-c", "from ray.scripts.scripts import main; main()", "start", "--head", "--block"]
+    words += ["--num-cpus=2", "--node-ip-address=127.0.0.2", f"--port={port}", f"--temp-dir={folder}"]
+    words += ["--include-dashboard=false", "--object-store-memory=268435456"]
+    with Path(folder, "log").open("wb") as log:
+        head = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+    try:
+        while "runtime started" not in Path(folder, "log").read_text() and head.poll() is None:
+            time.sleep(0.5)
+        assert head.poll() is None, Path(folder, "log").read_text()
+        yield f"ray://127.0.0.2:{port}"
+    finally:
+        ours = [head, *psutil.Process(head.pid).children(recursive=True)]
+        for process in ours:
+            process.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def cluster(address: str) -> Iterator[Cluster]:
+    """Return a connection to it."""
+    found = Cluster(address)
+    yield found
+    found.close()
+
+
+def archive(folder: Path, count: int) -> Path:
+    """Write messages of many lengths, some with attached files, replies, an mbox, a zip and what cannot be read."""
+    for number in range(count):
+        words = " ".join(f"word{number * at % 997}" for at in range(5 + number * 7 % 400))
+        quote = f"On 1 May 2024 ann@x.org wrote:\n> word{number - 1}\n" if number % 5 == 0 else ""
+        mail(
+            folder / f"{number // 100}" / f"m{number}.eml",
+            f"{words}\n\n{quote}",
+            name=f"m{number}",
+            day=number % 28 + 1,
+        )
+    texts = [path.read_bytes() for path in sorted(folder.rglob("*.eml"))[:50]]
+    (folder / "all.mbox").write_bytes(b"".join(b"From a@x Thu May  2 10:00:00 2024\n" + one + b"\n" for one in texts))
+    with zipfile.ZipFile(folder / "more.zip", "w") as packed:
+        packed.writestr("inner.eml", texts[0].replace(b"m0@", b"zip@"))
+    (folder / "broken.zip").write_bytes(b"PK\x03\x04 not a zip")
+    (folder / "empty.eml").write_bytes(b"")
+    return folder
+
+
+def files_of(folder: Path) -> Files:
+    """Return the files of a folder as a scan does, in order."""
+    found = sorted(os.fsencode(path) for path in folder.rglob("*") if path.is_file())
+    return [(path, state) for path in found if (state := state_of(path))]
+
+
+def digests(folder: Path) -> dict[str, tuple[int, str]]:
+    """Return how many rows each table of a home has, and a digest of all they hold."""
+    opened, found = lancedb.connect(folder / "home" / "tables"), {}
+    for name in opened.table_names():
+        rows = sorted(repr(sorted(row.items())) for row in opened.open_table(name).to_arrow().to_pylist())
+        found[name] = len(rows), blake2b("".join(rows).encode()).hexdigest()
+    return found
+
+
+def start(home: Path, *words: str) -> "subprocess.Popen[str]":
+    """Start `pkb ingest` in a home of its own, and in a session of its own."""
+    command = [sys.executable, "-P", "-m", "cli.app", "ingest", *words]
+    env = environment(home) | {"PKB_DAEMON": "off"}
+    return subprocess.Popen(
+        command,
+        env=env,
+        cwd=_PROJECT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def workers(of: str) -> list[psutil.Process]:
+    """Return the processes that work on a task."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        name = " ".join(process.info["cmdline"] or [])
+        found += [process] if name.startswith("ray::") and of in name else []
+    return found
+
+
+@contextmanager
+def watching(kill: Callable[[], bool], often: int) -> Iterator[list[float]]:
+    """Call a function that may kill, until it did so that often; return when it did."""
+    ended, killed = Event(), list[float]()
+
+    def watch() -> None:
+        while not ended.is_set() and len(killed) < often:
+            killed.extend([time.monotonic()] if kill() else [])
+            time.sleep(0.02)
+
+    thread = Thread(target=watch)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_it_reads_what_one_process_reads_in_order(cluster: Cluster, tmp_path: Path) -> None:
+    for folder in (archive(tmp_path, 500), DATA):
+        there = files_of(folder)
+        here = list(read_all(there, None, _LIMITS, str(folder)))
+        assert list(cluster.read_all(there, None, _LIMITS, str(folder))) == here
+
+
+def test_a_killed_worker_changes_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    folder = archive(tmp_path, 1500)
+    there = files_of(folder)
+
+    def kill() -> bool:
+        busy = workers("_read_task")
+        for process in busy[:1]:
+            process.kill()
+        return bool(busy)
+
+    with watching(kill, 1) as killed:
+        found = list(cluster.read_all(there, None, _LIMITS, str(folder)))
+    assert (len(killed), found == list(read_all(there, None, _LIMITS, str(folder)))) == (1, True)
+
+
+def test_a_killed_worker_changes_no_vector(cluster: Cluster) -> None:
+    texts = [[f"text {group} {at}" for at in range(8)] for group in range(12)]
+    found = cluster.embed_all(SlowEmbedder(), texts)
+    first = next(found)
+    busy = workers("_EmbedTask")
+    for process in busy[:1]:
+        process.kill()
+    embedder = HashEmbedder()
+    assert [one.tolist() for one in (first, *found)] == [embedder.embed(group).tolist() for group in texts]
+    assert busy
+
+
+def test_a_file_that_workers_crash_on_costs_itself_alone(cluster: Cluster, tmp_path: Path) -> None:
+    for number in range(4):
+        mail(tmp_path / f"{'ab'[number % 2]}{number}.eml", f"word{number}", name=f"m{number}")
+    hostile = tmp_path / "b.mbox"
+    text = b"From a@x Thu May  2 10:00:00 2024\nFrom: a@x.org\nSubject: n\n\n" + b"word " * 200 + b"\n\n"
+    hostile.write_bytes(text * 20_000)
+    there = files_of(tmp_path)
+
+    def kill() -> bool:  # whoever has it open
+        for process in workers("_read_task"):
+            try:
+                held = {link.readlink() for link in Path(f"/proc/{process.pid}/fd").iterdir()}
+            except OSError:
+                continue
+            if hostile in held:
+                process.kill()
+                return True
+        return False
+
+    with watching(kill, 100) as killed:
+        found = list(cluster.read_all(there, None, _LIMITS, str(tmp_path)))
+    others = [one for one in there if one[0] != os.fsencode(hostile)]
+    wanted = list(read_all(others, None, _LIMITS, str(tmp_path)))
+    problems = [one for one in found if not isinstance(one, FileState) and one.problem]
+    ids = [one.document.id for one in wanted if not isinstance(one, FileState) and one.document]
+    read = [one.document.id for one in found if not isinstance(one, FileState) and one.document]
+    assert ([one.problem for one in problems], [one for one in read if one in ids]) == (
+        ["bug in pkb: a process crashed; please report it"],
+        ids,
+    )
+    assert len(killed) >= 2
+
+
+def test_what_was_read_waits_in_bounds(cluster: Cluster, tmp_path: Path) -> None:
+    """While nobody takes what was read, few files are opened: the others can be removed, and are then missing."""
+    for number in range(300):
+        mail(tmp_path / f"m{number:03}.eml", f"word{number} " * 150_000)
+    there = files_of(tmp_path)
+    found = cluster.read_all(there, None, ParseLimits(text_chars=10_000_000), str(tmp_path))
+    some = list(islice(found, 2))
+    time.sleep(20)
+    for path, _ in there:
+        Path(os.fsdecode(path)).unlink()
+    some += found
+    missing = [one for one in some if not isinstance(one, FileState) and one.problem == "no such file or directory"]
+    read = [one for one in some if not isinstance(one, FileState) and one.document]
+    assert len(missing) + len(read) == 300
+    assert len(missing) > 100
+
+
+def test_a_folder_that_workers_do_not_see_is_named(cluster: Cluster, tmp_path: Path) -> None:
+    there = files_of(archive(tmp_path / "mail", 3))
+    (tmp_path / "mail").rename(tmp_path / "elsewhere")
+    with pytest.raises(PkbError, match="a worker does not see") as error:
+        list(cluster.read_all(there, None, _LIMITS, str(tmp_path / "mail")))
+    assert error.value.next_step == "mount it at the same path on every machine of the cluster"
+
+
+def test_nobody_at_an_address_is_said_at_once() -> None:
+    with pytest.raises(PkbError, match=r"no cluster answers at ray://127\.0\.0\.1:9"):
+        Cluster("ray://127.0.0.1:9")
+
+
+def test_another_engine_is_refused() -> None:
+    with pytest.raises(UsageError, match="takes ray or ray://HOST:PORT, not spark"):
+        Cluster("spark")
+
+
+def test_the_tables_of_a_cluster_are_those_of_one_process(address: str, tmp_path: Path) -> None:
+    words = [str(archive(tmp_path / "mail", 150)), str(DATA / "mail"), str(DATA / "transcripts"), "--vectors", "now"]
+    done = {}
+    for engine in ([], ["--engine", address]):
+        home = tmp_path / f"home{len(engine)}"
+        ran = start(home, *words, *engine)
+        out, err = ran.communicate()
+        done[len(engine)] = ran.returncode, out, digests(home)
+        assert "Traceback" not in err
+    assert done[0] == done[2]
+    assert done[0][0] == 3  # the two files that cannot be read
+    assert len(done[0][2]) == 3
+
+
+def test_a_killed_ingest_is_resumed_and_leaves_nothing(tmp_path: Path) -> None:
+    """The processes of a cluster on this machine end with it; its folder goes with the next one, or at an interrupt."""
+    folder, here, there = archive(tmp_path / "mail", 1000), tmp_path / "here", tmp_path / "there"
+
+    def kill(number: int) -> Callable[[], bool]:
+        def once() -> bool:
+            started = bool(workers("_read_task"))
+            if started:
+                os.kill(ran.pid, number)
+            return started
+
+        return once
+
+    def rays() -> list[str]:
+        return [str(path) for path in Path("/tmp").glob(f"pkb-ray-{ran.pid}-*")]
+
+    for number in (signal.SIGKILL, signal.SIGINT):
+        ran = start(there, str(folder), "--engine", "ray", "--vectors", "later")
+        with watching(kill(number), 1) as killed:
+            _, err = ran.communicate()
+        left = rays() if number == signal.SIGINT else []
+        assert (len(killed), left, "Traceback" in err) == (1, [], False)
+    for _ in range(100):
+        if not (alive := [one for one in psutil.process_iter() if _of_folder(one)]):
+            break
+        time.sleep(0.5)
+    assert alive == []
+    ran = start(there, str(folder), "--engine", "ray", "--vectors", "later")
+    ran.communicate()
+    start(here, str(folder), "--vectors", "later").communicate()
+    assert digests(there) == digests(here)
+    assert list(Path("/tmp").glob("pkb-ray-*")) == []
+
+
+def _of_folder(process: psutil.Process) -> bool:
+    try:
+        return any("/tmp/pkb-ray-" in word for word in process.cmdline())
+    except psutil.Error:
+        return False
