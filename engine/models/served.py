@@ -68,11 +68,6 @@ class Endpoint:
         return f"{self.name or 'a model'} at {self.place}"
 
     @property
-    def root(self) -> str:
-        """Return the path above the version, below which servers have calls of their own."""
-        return self.path.rpartition("/")[0]
-
-    @property
     def is_loopback(self) -> bool:
         """Return whether the host is this machine, by its name or number."""
         with suppress(ValueError):  # a name
@@ -254,9 +249,10 @@ class ServerClient:
             exchange.end()
 
     def values(self, path: str, body: Any = None) -> Any:
-        """Return the JSON values of a reply; None on any failure."""
+        """Return the JSON values of a call of the server's own, above the version in its path; None on any failure."""
+        call = ("GET" if body is None else "POST", self.endpoint.path.rpartition("/")[0] + path, body)
         with suppress(Refused, PkbError, ValueError, RecursionError):
-            return json.loads(b"".join(self.stream(("GET" if body is None else "POST", path, body), _DESCRIBE_S)))
+            return json.loads(b"".join(self.stream(call, _DESCRIBE_S)))
         return None
 
 
@@ -293,22 +289,22 @@ def describe(client: ServerClient) -> tuple[str, int | None, str]:
     """
     listed = _listed(client)
     name = _chosen(client.endpoint, list(listed))
-    told, root = listed.get(name, {}), client.endpoint.root
+    told = listed.get(name, {})
     context = as_count(told.get("max_model_len"))  # vLLM tells it in the list
     if not context and told.get("owned_by") == "llamacpp":  # that of each of its slots
-        slots = as_dict(as_dict(client.values(f"{root}/props")).get("default_generation_settings"))
+        slots = as_dict(as_dict(client.values("/props")).get("default_generation_settings"))
         context = as_count(slots.get("n_ctx")) or as_count(as_dict(told.get("meta")).get("n_ctx"))
     if context:
         return name, context, ""
     if digest := ollama_digest(client, name):
         # The context that it is loaded with, or that its file sets; what it was trained for does not help.
-        context = as_count(_row(client.values(f"{root}/api/ps"), "models", name).get("context_length"))
+        context = as_count(_row(client.values("/api/ps"), "models", name).get("context_length"))
         if not context:
-            parameters = as_dict(client.values(f"{root}/api/show", {"model": name})).get("parameters")
+            parameters = as_dict(client.values("/api/show", {"model": name})).get("parameters")
             found = re.search(r"^num_ctx\s+(\d{1,9})\b", str(parameters), re.MULTILINE)
             context = int(found[1]) if found else None
         return name, context, digest
-    lm_studio = _row(client.values(f"{root}/api/v0/models"), "data", name)
+    lm_studio = _row(client.values("/api/v0/models"), "data", name)
     return name, as_count(lm_studio.get("loaded_context_length")), ""
 
 
@@ -341,7 +337,7 @@ def _chosen(endpoint: Endpoint, names: Sequence[str]) -> str:
 
 def ollama_digest(client: ServerClient, name: str) -> str:
     """Return the digest of a model's files, or an empty string: only Ollama reports digests."""
-    digest = _row(client.values(f"{client.endpoint.root}/api/tags"), "models", name).get("digest")
+    digest = _row(client.values("/api/tags"), "models", name).get("digest")
     return digest if isinstance(digest, str) else ""
 
 
