@@ -62,10 +62,12 @@ class KvIndex:
         columns = _NODE if with_ids else _NODE.replace(" ids,", " NULL,")
         return [_node(row) for row in self._rows.execute(f"SELECT {columns} FROM kv_nodes")]
 
-    def sharing_prefix(self, parent: Key, ids: Sequence[int], sub_step: int) -> list[Node]:
-        """Return the children of a node that share at least one sub-step with a segment."""
+    def best_partial(self, parent: Key, ids: Sequence[int], sub_step: int) -> tuple[Node, int] | None:
+        """Return the child that shares most tokens with a segment, and how many, if any shares a sub-step."""
         sql = f"SELECT {_NODE} FROM kv_nodes WHERE parent = ? AND first = ?"
-        return [_node(row) for row in self._rows.execute(sql, (parent, kv_files.first_key(ids, sub_step)))]
+        alike = map(_node, self._rows.execute(sql, (parent, kv_files.first_key(ids, sub_step))))
+        found = [(node, count) for node in alike if (count := kv_files.shared(node.ids, ids, sub_step))]
+        return max(found, key=lambda one: (one[1], one[0].last_used, one[0].key), default=None)
 
     def below(self, keys: Iterable[Key]) -> set[Key]:
         """Return those of the nodes that are stored, and all of their descendants."""
@@ -171,13 +173,6 @@ def path_keys(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Key]:
     for ids in segments:
         keys.append(kv_files.child_key(keys[-1], ids))
     return keys
-
-
-def best_partial(index: KvIndex, parent: Key, ids: Sequence[int], sub_step: int) -> tuple[Node, int] | None:
-    """Return the child that shares most tokens with a segment, and how many, if any shares a sub-step."""
-    alike = index.sharing_prefix(parent, ids, sub_step)
-    found = [(node, count) for node in alike if (count := kv_files.shared(node.ids, ids, sub_step))]
-    return max(found, key=lambda one: (one[1], one[0].last_used, one[0].key), default=None)
 
 
 _STRAYS = (SUFFIX, PARTIAL, ".owner")  # the last of homes of earlier versions

@@ -17,7 +17,7 @@ from store import kv_files
 from store.database import Ledger
 from store.home import identity, size_on_disk
 from store.kv_files import BadNode, Header, Key, Node, Tensor, TreeRoot, child_key
-from store.kv_index import LACKING, KvFolder, Match, best_partial, path_keys, unlink
+from store.kv_index import LACKING, KvFolder, Match, path_keys, unlink
 from store.types import replace
 
 Score = Callable[[Node, float], float]  # of a node, now (seconds since the epoch)
@@ -97,7 +97,7 @@ class KvStore:
         while True:
             nodes = tuple(node for node in takewhile(bool, map(self.index.find, keys[1:])) if node)
             match, rest = Match(nodes), segments[len(nodes) :]
-            if rest and (other := best_partial(self.index, keys[len(nodes)], rest[0], self.sub_step)):
+            if rest and (other := self.index.best_partial(keys[len(nodes)], rest[0], self.sub_step)):
                 match = Match((*nodes, other[0]), other[1])
             if self._is_intact(match, segments):
                 return match

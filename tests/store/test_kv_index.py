@@ -68,14 +68,14 @@ def test_below_a_node_that_is_not_there_is_nothing(index: KvIndex) -> None:
 
 
 def test_children_that_begin_alike_are_found_by_their_first_sub_step(index: KvIndex) -> None:
-    alike, other, short = node(1, 2, 3, 4, 5), node(1, 2, 3, 9, 5), node(1, 2)
+    alike, other, short = node(1, 2, 3, 4, 5, 6), node(1, 2, 3, 9, 5, 6), node(1, 2)
     put(index, alike, other, short)
-    assert index.sharing_prefix(ROOT.key, [1, 2, 3, 4, 7, 8], SUB_STEP) == [alike]
+    assert index.best_partial(ROOT.key, [1, 2, 3, 4, 7, 8], SUB_STEP) == (alike, SUB_STEP)
 
 
 def test_a_segment_shorter_than_a_sub_step_begins_like_none(index: KvIndex) -> None:
     put(index, node(1, 2, 3))
-    assert index.sharing_prefix(ROOT.key, [1, 2, 3], SUB_STEP) == []
+    assert index.best_partial(ROOT.key, [1, 2, 3], SUB_STEP) is None
 
 
 def test_a_use_is_counted_and_time_never_goes_back(index: KvIndex) -> None:
