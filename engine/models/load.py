@@ -256,7 +256,7 @@ def _frame(vocabulary: Tokens, framing: Framing | None, add_bos: bool | None, bo
     if framing:
         return Frame(*map(vocabulary.control, (framing.opening, framing.turning, framing.closing)))
     if add_bos is None:
-        return Frame(vocabulary.opening())
+        return Frame(vocabulary.around()[0])
     return Frame((bos,) if add_bos and bos is not None else ())
 
 

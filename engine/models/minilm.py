@@ -339,10 +339,11 @@ class Qwen3(Embedder):
             local.folder, local.name, open_headless, cache=self._cache, threads=self._threads, memory_share=self._share
         )
         vocabulary, end = Tokens(tokenizer), tokenizer.token_to_id(END_TOKEN)
-        closing = vocabulary.closing() or ((end,) if end is not None else ())
+        opening, closing = vocabulary.around()
+        closing = closing or ((end,) if end is not None else ())
         if not closing:
             raise PkbError(f"{local.name} cannot embed: its tokenizer has no {END_TOKEN}", FALLBACK)
-        return vocabulary, vocabulary.opening(), closing, model.model
+        return vocabulary, opening, closing, model.model
 
     def _tokens(self, texts: Sequence[str]) -> TokenIds:
         vocabulary, opening, closing, _ = self._loaded

@@ -196,15 +196,11 @@ class Tokens:
         finally:
             self._tokenizer.encode_special_tokens = True
 
-    def opening(self) -> tuple[int, ...]:
-        """Return the ids that the tokenizer puts before any text."""
+    def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the ids that the tokenizer puts before any text, and those that it appends."""
         found = self._tokenizer.encode("a", add_special_tokens=True)
-        return tuple(found.ids[: found.special_tokens_mask.index(0)])
-
-    def closing(self) -> tuple[int, ...]:
-        """Return the ids that the tokenizer itself appends to any text."""
-        found = self._tokenizer.encode("a", add_special_tokens=True)
-        return tuple(found.ids[len(found.ids) - found.special_tokens_mask[::-1].index(0) :])
+        ids, mask = tuple(found.ids), found.special_tokens_mask
+        return ids[: mask.index(0)], ids[len(ids) - mask[::-1].index(0) :]
 
     def first_control(self, text: str) -> int | None:
         """Return the control token that a chat template's text begins with, if it does."""
