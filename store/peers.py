@@ -4,7 +4,6 @@ Each machine signs its own certificate, and trusts exactly those that were added
 redirect, no proxy. KV nodes come by HTTPS from a peer's `pkb serve --share`; their caller checks what is in the files.
 """
 
-import json
 import re
 import socket
 import ssl
@@ -18,6 +17,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from msgspec.json import decode, encode
 
 from store.errors import PkbError, UsageError
 from store.home import replacing
@@ -265,14 +266,10 @@ class PeerSource:
 
     def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
         """Return the bytes of the files of nodes that the peer has, 0 for one that it has not."""
-        body = json.dumps([key.hex() for key in keys]).encode()
-        with self.asked(call, "POST", HAVE, body) as reply:
+        with self.asked(call, "POST", HAVE, encode([key.hex() for key in keys])) as reply:
             if reply.status != 200 or reply.length is None or reply.length > MOST_BODY:
                 raise RemoteMiss("refused")
-            found = json.loads(reply.read(MOST_BODY))
-        if not isinstance(found, list):  # of what, the caller checks
-            raise RemoteMiss("refused")
-        return found
+            return decode(reply.read(MOST_BODY), type=list[int])
 
     def read(self, key: Key, size: int, call: RemoteCall) -> BytesIO:
         """Return a node's file, which the caller verifies."""

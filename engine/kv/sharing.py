@@ -4,7 +4,6 @@ A stranger is refused by the handshake, before any HTTP. Everything is read, not
 Each connection has a thread and a timeout, so a silent client delays no other.
 """
 
-import json
 import re
 import socket
 import sys
@@ -19,7 +18,7 @@ from sqlite3 import Error as DatabaseError
 from typing import Annotated, Any, BinaryIO
 
 from msgspec import Meta
-from msgspec.json import decode
+from msgspec.json import decode, encode
 
 from engine.settings import Settings
 from engine.types import Check, Checks
@@ -137,7 +136,7 @@ class SharingHandler(BaseHTTPRequestHandler):
                         sizes.append(size_of(self._nodes, key, file))
                 except BadNode:
                     sizes.append(0)
-            body = json.dumps(sizes).encode()
+            body = encode(sizes)
             self._begin(200, len(body), "application/json")
             self.wfile.write(body)
 
