@@ -18,12 +18,12 @@ from msgspec import Struct
 
 from engine.idle.refresh import Reasker
 from engine.kv.restore import KvBinding, PromptReader, keep, prefill
-from engine.llm.prompt import chunk_ids, chunk_segment, fit, halved, system_ids
+from engine.llm.prompt import PromptChunk, fit, prompt_of, system_ids
 from engine.models.types import Ids
 from engine.types import Trace
 from store.answers import CachedAnswer
 from store.jobs import Job, Outcome, Planned
-from store.kv_files import DocumentSegment, Key, Node, TreeRoot, grouped
+from store.kv_files import Key, Node, TreeRoot
 from store.kv_index import CountTotal, path_keys
 from store.types import Chunk, replace
 
@@ -171,11 +171,9 @@ def make_room(
 
 
 def _path(context: PrefetchContext, chunk: Chunk) -> Path:
-    model = context.reader.model
-    if context.reader.ropes:
-        block = halved(chunk_segment(1, chunk))[1]  # without its number
-        return (system_ids(model), DocumentSegment.of(model.tokens(block), chunk.document))
-    return tuple(grouped((system_ids(model), chunk_ids(model, 1, chunk)), model.sub_step))
+    """Return the path of a chunk as the first one of a prompt, or as a block."""
+    reader, shown = context.reader, [PromptChunk(chunk, 0, None)]
+    return reader.paths(prompt_of(reader.model, shown, "", in_blocks=bool(reader.ropes)).ids[:-1])[-1]
 
 
 def plan_restores(context: PrefetchContext, entries: Iterable[tuple[CachedAnswer, float]]) -> list[Planned]:
