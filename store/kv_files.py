@@ -160,13 +160,11 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         raise BadNode from None
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise BadNode
-        with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
-            yield file
-    finally:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
+        raise BadNode
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
+        yield file
 
 
 def _payloads(tensors: Sequence[Tensor], *, summed: bool) -> list[Payload]:

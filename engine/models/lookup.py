@@ -395,10 +395,9 @@ def missing_files(folder: Path) -> str:
     for name in (CONFIG, TOKENS):
         if not (folder / name).is_file():
             return f"missing {name}"
-    if damaged := [
-        name for name in (CONFIG, INDEX) if (folder / name).is_file() and read_object(folder / name) is None
-    ]:
-        return f"{damaged[0]} cannot be read"
+    for name in (CONFIG, INDEX):
+        if (folder / name).is_file() and read_object(folder / name) is None:
+            return f"{name} cannot be read"
     present = {path.name for path in folder.glob(WEIGHTS) if path.is_file()}
     named = (read_object(folder / INDEX) or {}).get("weight_map")
     indexed = {str(file) for file in named.values()} if isinstance(named, Mapping) else set()
