@@ -142,7 +142,7 @@ class Retriever:
 
                 if found := find_fact(self._opened.reader, catalog, question, document, trace):
                     return found
-            found = find(*parts, question, options.scope, options.k, trace, self._opened.question_embedder)
+            found = find(*parts, question, options, trace, self._opened.question_embedder)
         from engine.ask.updates import settled
 
         return settled(question, found)

@@ -103,7 +103,7 @@ def search(opened: Session, text: str, scope: "Scope", k: int) -> "Evidence":
 
     question, catalogue = understood(opened.ledger, text, opened.now), opened.catalogue  # NoStore before a lock is made
     with opened.locks.reader():
-        return gather(opened.reader, catalogue, opened.question_embedder, question, scope, k, Trace())
+        return gather(opened.reader, catalogue, opened.question_embedder, question, AskOptions(scope, k), Trace())
 
 
 def search_results(opened: Session, text: str, scope: "Scope", k: int) -> list[tuple[Source, ...]]:

@@ -488,6 +488,11 @@ class Totals:
     mean_words: float
     embedded: int
 
+    @property
+    def covered(self) -> float:
+        """Return the share of chunks that have a vector; 1 where there are none."""
+        return self.embedded / self.chunks if self.chunks else 1.0
+
     def inverse_frequency(self, count: int) -> float:
         """Return the inverse chunk frequency of a word that `count` chunks contain, as in BM25; never negative."""
         count = min(count, self.chunks)  # another process may have removed chunks in between

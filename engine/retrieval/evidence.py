@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from engine.models.types import Embedder
-from engine.retrieval.retrieve import FOREIGN, JOINED, RankWeights, Searchable, join, retrieve
+from engine.retrieval.retrieve import FOREIGN, JOINED, RankWeights, join, retrieve
 from engine.text.dates import spell_date
 from engine.text.people import FORTNIGHTS, LOOK_ALIKE, READERS, ROUTES, WAYS, domain_of, ways_of
 from engine.text.question import Question
@@ -45,7 +45,7 @@ class Known(Struct, frozen=True):
     note: str = ""
 
 
-def known_of(catalogue: Catalog, documents: Iterable[str], bank: Searchable | None = None) -> dict[str, Known]:
+def known_of(catalogue: Catalog, documents: Iterable[str], bank: Reader | None = None) -> dict[str, Known]:
     """Return facts about documents; none for those indexed before facts were recorded.
 
     A name's owner is decided by all visible documents of the catalogue; an address may be introduced in the bank.
@@ -96,7 +96,7 @@ def _is_unusual(route: str, one: Provenance, addresses: _Addresses) -> bool:
     return usual.isdisjoint(ways_of(sender, [route])) and not any(map(is_by_list, rows, rows.values()))
 
 
-def introduces(catalogue: Catalog, bank: Searchable | None, old: str, new: str) -> bool:
+def introduces(catalogue: Catalog, bank: Reader | None, old: str, new: str) -> bool:
     """Return whether mail from one address, with no warning, says that another is its writer's new one."""
     scope = Scope(sender=old, collection=catalogue.collection)
     hits = bank.by_words(words(new), scope, 20) if bank else []
@@ -145,35 +145,29 @@ _NEAREST = 50  # as many as the most sources of a question
 
 
 def gather(
-    bank: Searchable,
-    catalogue: Catalog,
-    embedder: Embedder | None,
-    question: Question,
-    scope: Scope,
-    k: int,
-    trace: Trace,
+    bank: Reader, catalogue: Catalog, embedder: Embedder | None, question: Question, options: AskOptions, trace: Trace
 ) -> Evidence:
     """Embed a question, where an embedder is given and the bank has vectors, and retrieve for it.
 
     Nothing is found if the passages have no word of the question, and its vector is no nearer than by chance.
     """
     if embedder is None or not bank.totals().embedded:
-        return find(bank, catalogue, None, question, scope, k, trace)
+        return find(bank, catalogue, None, question, options, trace)
     with trace.step("embed"):
         vector = embedder.embed_question(question.text)
-    found = find(bank, catalogue, vector, question, scope, k, trace, embedder)
+    found = find(bank, catalogue, vector, question, options, trace, embedder)
     asked = {*question.content, *question.day_words}
     held = {word for one in found.passages for hit in one.hits for word in hit.tokens.split(" ")}
     slips = (get_close_matches(word, held, 1, _CLOSE) for word in asked if len(word) >= _LEAST_CLOSE)
     there = not asked.isdisjoint(held) or any(slips)
-    return found if there or _beats_chance(bank, embedder, question, scope, found) else Evidence((), (), 0.0)
+    return found if there or _beats_chance(bank, embedder, question, options.scope, found) else Evidence((), (), 0.0)
 
 
 _CLOSE, _LEAST_CLOSE = 0.8, 5  # of two words that are one mistyped: the share of letters that agree; the letters
 _SHUFFLES, _DEVIATIONS, _SLACK = 8, 3, 1e-4
 
 
-def _beats_chance(bank: Searchable, embedder: Embedder, question: Question, scope: Scope, found: Evidence) -> bool:
+def _beats_chance(bank: Reader, embedder: Embedder, question: Question, scope: Scope, found: Evidence) -> bool:
     """Return whether the embedder knows a word of a question, or the vectors of its shuffled letters are less near."""
     written = [word for word in plain_words(question.text) if not set(question.content).isdisjoint(words(word))]
     if not found.nearest or any(len(word) > 2 and embedder.knows(word) for word in written):
@@ -189,12 +183,11 @@ def _beats_chance(bank: Searchable, embedder: Embedder, question: Question, scop
 
 
 def find(
-    bank: Searchable,
+    bank: Reader,
     catalogue: Catalog,
     vector: Vectors | None,
     question: Question,
-    scope: Scope,
-    k: int,
+    options: AskOptions,
     trace: Trace,
     embedder: Embedder | None = None,
 ) -> Evidence:
@@ -202,17 +195,15 @@ def find(
     knows_it = question.foreign and embedder and not embedder.fingerprint.startswith("minilm:")
     weights = FOREIGN if knows_it else RankWeights()
     with trace.step("retrieve") as step:
-        found, catalogue = retrieve(bank, vector, question, scope, k, weights), catalogue.within(scope)
-        passages = _graded(placed(catalogue, found.passages, bank))
-        step.note = (
-            f"{len(found.ranked)} candidates, {len(passages)} sources, {found.covered:.0%} of chunks have vectors"
-        )
+        ranked, covered = retrieve(bank, vector, question, options.scope, weights), bank.totals().covered
+        passages = _graded(placed(catalogue.within(options.scope), join(ranked, options.k), bank))
+        step.note = f"{len(ranked)} candidates, {len(passages)} sources, {covered:.0%} of chunks have vectors"
     # Of these passages, not of all that was found: a document may have lost its last file.
     chunks = tuple(chunk.id for passage in passages for chunk in passage.chunks)
     if vector is None:
         return Evidence(passages, chunks, 0.0)
-    cosines = (float(hit.vector @ vector) for hit in found.ranked if hit.vector is not None)
-    return Evidence(passages, chunks, found.covered, tuple(sorted(cosines, reverse=True)[:_NEAREST]))
+    cosines = (float(hit.vector @ vector) for hit in ranked if hit.vector is not None)
+    return Evidence(passages, chunks, covered, tuple(sorted(cosines, reverse=True)[:_NEAREST]))
 
 
 def find_after(
@@ -223,7 +214,7 @@ def find_after(
     Those passages get the best score, so that they are searched for the answer first.
     """
     before, catalogue = options.after, catalogue.within(options.scope)
-    found = find(bank, catalogue, vector, question, options.scope, options.k, trace)
+    found = find(bank, catalogue, vector, question, options, trace)
     places = catalogue.places_in(before.path) if before else []
     own = [one.document for one in places if before and before.message_id in (None, one.message_id)]
     if before is None or not own:
@@ -232,7 +223,7 @@ def find_after(
         hits = sorted(bank.chunks_of(own, options.scope), key=lambda hit: hit.chunk.position)
         there = [hit for hit in hits if before.quote and before.quote in hit.chunk.text][:1]
         scope = replace(options.scope, document=there[0].chunk.document if there else own[0])
-        ranked = retrieve(bank, vector, question, scope, len(hits), RankWeights()).ranked
+        ranked = retrieve(bank, vector, question, scope, RankWeights())
         ordered = {hit.chunk.id: hit.scored(1.0) for hit in (*there, *ranked, *hits)}
         leading = tuple(placed(catalogue, join(list(ordered.values()), 2), bank))
         step.note = f"{len(leading)} sources of the answer before"
@@ -282,7 +273,7 @@ def _joined(hits: Sequence[Hit]) -> list[tuple[Hit, ...]]:
     return found
 
 
-def placed(catalogue: Catalog, passages: Iterable[Passage], bank: Searchable | None = None) -> list[Passage]:
+def placed(catalogue: Catalog, passages: Iterable[Passage], bank: Reader | None = None) -> list[Passage]:
     """Return passages with their places, without those whose document is in no file any more."""
     found = list(passages)
     known = known_of(catalogue, [hit.chunk.document for one in found for hit in one.all_hits], bank)
@@ -357,13 +348,11 @@ def _placed(catalogue: Catalog, passage: Passage, known: Mapping[str, Known]) ->
     hit, lines, places = passage.hits[0], passage.lines, catalogue.places(passage.document)
     if not places:
         return None
-    copies = [
-        (place, copy, (copy.chunk.first, copy.chunk.last))
-        for copy in passage.copies
-        for place in catalogue.places(copy.chunk.document)[:1]
-    ]
-    standing = [*((place, hit, lines) for place in places), *copies][:4]  # one, and three beside it
-    sources = (_source(*one, passage.score, known, copy=bool(number)) for number, one in enumerate(standing))
+    standing = [(place, hit, lines) for place in places]
+    for copy in passage.copies:
+        standing += [(one, copy, Passage((copy,)).lines) for one in catalogue.places(copy.chunk.document)[:1]]
+    beside = enumerate(standing[:4])  # one, and three beside it
+    sources = (_source(*one, passage.score, known, copy=bool(number)) for number, one in beside)
     own = known.get(passage.document, Known())
     return replace(passage, sources=tuple(sources), trust=own.trust, note=own.note)
 

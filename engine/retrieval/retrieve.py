@@ -1,6 +1,6 @@
 """Retrieval: candidates by full text and by vector, scored together and joined into passages, best first.
 
-It knows the index by the protocol below, not LanceDB or files, and is the only importer of rank_bm25.
+It knows the index by its reader, not LanceDB or files, and is the only importer of rank_bm25.
 """
 
 import dataclasses
@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import pairwise
-from typing import Protocol
 
 from rank_bm25 import BM25Okapi
 
@@ -17,14 +16,15 @@ from engine.text.dates import Days
 from engine.text.question import ASKING_WORDS, Question
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Passage
-from store.types import Hit, Scope, Totals, Vectors, names_person, replace, turns
+from store.search import Reader
+from store.types import Hit, Scope, Vectors, names_person, replace, turns
 
 _BY_WORDS, _BY_VECTOR = 100, 50  # candidates
 JOINED = 3  # chunks that may join into one source
 _AWAITED = 30  # best chunks that are looked at for days to come
 _FLOOR = 0.2  # cosine below which a chunk without a word of the question is off topic
 _REACH = 8  # words: two words further apart are not near
-Places = Mapping[str, Sequence[int]]  # of each word of the question in a text
+Places = Sequence[Mapping[str, Sequence[int]]]  # of the words of a question, in each of some texts
 Pool = Sequence[tuple[Hit, float | None]]  # hits with their cosines, None if they are unknown
 
 
@@ -54,12 +54,7 @@ FOREIGN = RankWeights(vector=3.0)  # for languages of which the embedder knows t
 
 
 def scores(
-    pool: Pool,
-    where: Sequence[Places],
-    bm25: Sequence[float],
-    asked: Question,
-    idf: Mapping[str, float],
-    weights: RankWeights,
+    pool: Pool, where: Places, bm25: Sequence[float], asked: Question, idf: Mapping[str, float], weights: RankWeights
 ) -> list[float]:
     """Score a pool, hit by hit."""
     hits, cosines = [hit for hit, _ in pool], [cosine for _, cosine in pool]
@@ -96,7 +91,7 @@ def spread(values: Sequence[float | None]) -> list[float]:
     return [((mean if value is None else value) - low) / (high - low) for value in values]
 
 
-def proximity(where: Sequence[Places], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
+def proximity(where: Places, question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
     """Return the share, by idf, of the question's neighbouring words near in each text, the nearer the more."""
 
     def nearness(one: Sequence[int], other: Sequence[int]) -> float:
@@ -105,13 +100,13 @@ def proximity(where: Sequence[Places], question: Sequence[str], idf: Mapping[str
     return _shares(where, question, idf, nearness)
 
 
-def sequence(where: Sequence[Places], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
+def sequence(where: Places, question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
     """Return the share, by idf, of the question's neighbouring words that are adjacent, in order, in each text."""
     return _shares(where, question, idf, lambda one, other: float(any(place + 1 in other for place in one)))
 
 
 def _shares(
-    where: Sequence[Places], question: Sequence[str], idf: Mapping[str, float], meeting: Callable[..., float]
+    where: Places, question: Sequence[str], idf: Mapping[str, float], meeting: Callable[..., float]
 ) -> list[float]:
     """Weigh how the places of each pair of neighbouring words meet (0..1) by the pair's idf."""
     pairs = {pair: idf[pair[0]] + idf[pair[1]] for pair in pairwise(question)}
@@ -158,8 +153,8 @@ def fold(ranked: Sequence[Hit]) -> list[tuple[Hit, list[Hit]]]:
     return list(best.values())
 
 
-def join(ranked: Sequence[Hit], k: int) -> list[Passage]:
-    """Make the first k passages, best first, each of at most `JOINED` neighbouring hits.
+def join(ranked: Sequence[Hit], k: int, most: int = JOINED) -> list[Passage]:
+    """Make the first k passages, best first, each of at most `most` neighbouring hits.
 
     A hit beside one already taken joins its passage, which keeps its rank, so that later hits can still come in.
     """
@@ -168,7 +163,7 @@ def join(ranked: Sequence[Hit], k: int) -> list[Passage]:
     for hit, same in fold(ranked):
         beside = {(hit.chunk.document, hit.chunk.position + step) for step in (-1, 1)}
         able = (one for one in groups if any((it.chunk.document, it.chunk.position) in beside for it in one))
-        group = next((one for one in able if len(one) < JOINED), None)
+        group = next((one for one in able if len(one) < most), None)
         if group is None and len(groups) == k:
             break
         if group is None:
@@ -179,55 +174,26 @@ def join(ranked: Sequence[Hit], k: int) -> list[Passage]:
     return [Passage(tuple(hits), tuple(copy for hit in hits for copy in copies[hit.chunk.id])) for hits in ordered]
 
 
-class Searchable(Protocol):
-    """What retrieval asks of a knowledge bank; every method may find nothing, none raises for odd words."""
+def retrieve(bank: Reader, vector: Vectors | None, question: Question, scope: Scope, weights: RankWeights) -> list[Hit]:
+    """Return the hits that fit a question and its unit vector, best first.
 
-    def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
-        """Find the chunks within the scope that hold any of the words, best by full-text score first."""
-        ...
-
-    def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:
-        """Find the embedded chunks within the scope nearest to a unit vector (one dimension), nearest first."""
-        ...
-
-    def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
-        """Count the chunks of the whole bank, whatever the scope, that hold each word; unknown words may miss."""
-        ...
-
-    def totals(self) -> Totals:
-        """Count the whole bank."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class RetrievalResult:
-    """The passages, best first, all hits by rank, and the share of the index that has vectors."""
-
-    passages: tuple[Passage, ...]
-    ranked: tuple[Hit, ...]
-    covered: float
-
-
-def retrieve(
-    bank: Searchable, vector: Vectors | None, question: Question, scope: Scope, k: int, weights: RankWeights
-) -> RetrievalResult:
-    """Find the k sources that fit a question and its unit vector best; fewer, or none, where the bank holds no more."""
-    totals = bank.totals()
-    covered = totals.embedded / totals.chunks if totals.chunks else 1.0
-    if not (hits := candidates(bank, vector, question, scope)):
-        return RetrievalResult((), (), covered)
+    Equal scores go by chunk id, so that ranks depend on the bank alone.
+    """
+    pool, totals = candidates(bank, vector, question, scope), bank.totals()
     counted = (*question.words, *question.day_words)
     frequencies = bank.frequencies(counted)
     idf = {word: totals.inverse_frequency(frequencies.get(word, 0)) for word in counted}
-    ranked = _ranked(hits, question, idf, totals, weights)
-    if question.coming or question.gone:
-        ranked = _awaited(ranked, question, weights)
-    return RetrievalResult(tuple(join(ranked, k)), tuple(ranked), covered)
+    names = {word for name in question.names for word in words(name)}  # which may hold a word of asking
+    factors = dict.fromkeys(ASKING_WORDS, weights.asking) | dict.fromkeys(names, weights.names)
+    factors |= dict.fromkeys(FUNCTION_WORDS, weights.function) | dict.fromkeys(question.day_words, weights.days)
+    weighted = {word: value * factors.get(word, 1.0) for word, value in idf.items()}
+    where, lengths = places_of([hit.tokens for hit, _ in pool], idf), [hit.tokens.count(" ") + 1 for hit, _ in pool]
+    values = scores(pool, where, bm25(where, lengths, weighted, totals.mean_words), question, idf, weights)
+    ranked = sorted((hit.scored(value) for (hit, _), value in zip(pool, values, strict=True)), key=_first)
+    return _awaited(ranked, question, weights) if question.coming or question.gone else ranked
 
 
-def candidates(
-    bank: Searchable, vector: Vectors | None, question: Question, scope: Scope
-) -> list[tuple[Hit, float | None]]:
+def candidates(bank: Reader, vector: Vectors | None, question: Question, scope: Scope) -> Pool:
     """Return the pool, each hit with its cosine where it has one: by words first, then what only the vectors found.
 
     Of a transcript, a sender in the scope leaves their own turns alone.
@@ -267,7 +233,7 @@ def places_of(texts: Sequence[str], wanted: Iterable[str]) -> list[dict[str, lis
     return found
 
 
-def bm25(where: Sequence[Places], lengths: Sequence[int], idf: Mapping[str, float], mean_words: float) -> list[float]:
+def bm25(where: Places, lengths: Sequence[int], idf: Mapping[str, float], mean_words: float) -> list[float]:
     """Score texts with BM25 (k1 1.5, b 0.75) under the idf and mean length of the whole bank, not of the pool.
 
     A text is given by the places of the question's words in it, and by its number of words.
@@ -278,21 +244,6 @@ def bm25(where: Sequence[Places], lengths: Sequence[int], idf: Mapping[str, floa
     model = BM25Okapi(held)  # of the question's words only; then lengths, mean and idf are put right
     model.doc_len, model.avgdl, model.idf = list(lengths), max(1.0, mean_words), dict(idf)
     return [float(score) for score in model.get_scores(list(idf))]
-
-
-def _ranked(
-    hits: Pool, question: Question, idf: Mapping[str, float], totals: Totals, weights: RankWeights
-) -> list[Hit]:
-    """Score the pool; equal scores go by chunk id, so that ranks depend on the bank alone."""
-    where = places_of([hit.tokens for hit, _ in hits], idf)
-    names = {word for name in question.names for word in words(name)}  # which may hold a word of asking
-    factors = dict.fromkeys(ASKING_WORDS, weights.asking) | dict.fromkeys(names, weights.names)
-    factors |= dict.fromkeys(FUNCTION_WORDS, weights.function) | dict.fromkeys(question.day_words, weights.days)
-    weighted = {word: value * factors.get(word, 1.0) for word, value in idf.items()}
-    lengths = [hit.tokens.count(" ") + 1 for hit, _ in hits]
-    values = scores(hits, where, bm25(where, lengths, weighted, totals.mean_words), question, idf, weights)
-    ranked = [hit.scored(value) for (hit, _), value in zip(hits, values, strict=True)]
-    return sorted(ranked, key=_first)
 
 
 def _awaited(ranked: Sequence[Hit], question: Question, weights: RankWeights) -> list[Hit]:

@@ -27,7 +27,7 @@ from engine.llm.stopping import Output
 from engine.models import kv_cache
 from engine.models.load import movable
 from engine.models.mlx import Mlx
-from engine.retrieval.retrieve import RankWeights, retrieve
+from engine.retrieval.retrieve import RankWeights, join, retrieve
 from engine.text.question import Question, understand
 from engine.types import Answer, Evidence, Trace
 from store.types import Scope
@@ -60,7 +60,7 @@ def main() -> None:
 def compared(asked: Asked, usual: PromptReader, given: Namespace) -> dict[str, Any]:
     """Return the row of a question: the usual answer, and that of each number of links against it."""
     question = understand(" ".join(asked.row["question"].split()), NOW)
-    passages = tuple(retrieve(asked.user.bank, None, question, Scope(), given.sources, RankWeights()).passages)
+    passages = tuple(join(retrieve(asked.user.bank, None, question, Scope(), RankWeights()), given.sources))
     evidence = Evidence(passages, tuple(chunk.id for passage in passages for chunk in passage.chunks), 0.0)
     model, found = cast("Mlx", usual.model), dict[str, dict[str, Any]]()
     said, wanted = list[int](), np.zeros((0, 0))

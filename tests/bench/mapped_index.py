@@ -142,7 +142,7 @@ def _seconds(run: Callable[[], object]) -> float:
 
 def _runs(reader: Reader, asked: Question, vector: Vectors) -> Iterator[tuple[str, Callable[[], object]]]:
     for scope, label in zip(_SCOPES, ("retrieve", "retrieve since", "retrieve from"), strict=True):
-        yield label, partial(retrieve, reader, vector, asked, scope, 5, RankWeights())
+        yield label, partial(retrieve, reader, vector, asked, scope, RankWeights())
     yield "by words", partial(reader.by_words, asked.content, Scope(), 100)
     yield "by vector", partial(reader.by_vector, vector, Scope(), 50)
 

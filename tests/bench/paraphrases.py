@@ -35,14 +35,14 @@ from engine.ask.keys import (
 from engine.ask.semantic import SemanticLookup, SemanticRules
 from engine.ask.updates import settled
 from engine.models.minilm import MiniLM, SpanReader
-from engine.retrieval.retrieve import RankWeights, Searchable, retrieve
+from engine.retrieval.retrieve import RankWeights, join, retrieve
 from engine.settings import BankSettings, Settings
 from engine.text.question import Question, understand
 from engine.text.time_sensitive import moment
 from engine.types import Answer, AskOptions, Evidence, Trace
 from store.answers import AnswerBank
 from store.database import Ledger, open_ledger
-from store.search import Near, QuestionVectors
+from store.search import Near, QuestionVectors, Reader
 from store.types import Scope, Vectors, replace
 from tests.bench.home import NOW
 from tests.bench.indexed import IndexedUser, golds, load
@@ -152,11 +152,11 @@ def entry(user: IndexedUser, row: dict[str, Any], text: str, vector: Vectors, em
     return Entry(row, pending, QueryContext(question, vector, embedder, evidence, read), reply)
 
 
-def retrieved(index: Searchable, question: Question, vector: Vectors | None) -> Evidence:
+def retrieved(index: Reader, question: Question, vector: Vectors | None) -> Evidence:
     """Return the evidence for a question."""
-    found = retrieve(index, vector, question, Scope(), K, RankWeights())
-    chunks = tuple(chunk.id for passage in found.passages for chunk in passage.chunks)
-    return settled(question, Evidence(found.passages, chunks, found.covered))
+    passages = tuple(join(retrieve(index, vector, question, Scope(), RankWeights()), K))
+    chunks = tuple(chunk.id for passage in passages for chunk in passage.chunks)
+    return settled(question, Evidence(passages, chunks, index.totals().covered))
 
 
 def paired(known: Sequence[Entry]) -> list[Pair]:
@@ -177,7 +177,7 @@ def _twins(known: Sequence[Entry]) -> Iterator[Pair]:
             yield a, b
 
 
-def caches(folder: Path, index: Searchable, embedder: MiniLM, thresholds: Mapping[str, float]) -> dict[str, Cache]:
+def caches(folder: Path, index: Reader, embedder: MiniLM, thresholds: Mapping[str, float]) -> dict[str, Cache]:
     """Make an empty cache of each kind."""
     for label in (*RULES, *thresholds):
         (folder / label).mkdir(parents=True)
@@ -188,9 +188,7 @@ def caches(folder: Path, index: Searchable, embedder: MiniLM, thresholds: Mappin
 class _Embedded(Unable):
     """Has the vectors of cached questions and the evidence of each, and takes every answer for entailed."""
 
-    def __init__(
-        self, questions: QuestionVectors, index: Searchable, evidence: Mapping[tuple[str, ...], Evidence]
-    ) -> None:
+    def __init__(self, questions: QuestionVectors, index: Reader, evidence: Mapping[tuple[str, ...], Evidence]) -> None:
         self._questions, self._index, self._evidence = questions, index, evidence
 
     def question_vectors(self) -> QuestionVectors:
@@ -210,7 +208,7 @@ class OwnBank:
     ledger: Ledger
     questions: QuestionVectors
     rules: SemanticRules
-    index: Searchable
+    index: Reader
     evidence: dict[tuple[str, ...], Evidence] = field(default_factory=dict)
 
     def lookup(self) -> SemanticLookup:
@@ -228,13 +226,13 @@ class OwnBank:
         store_answer(AnswerBank(self.ledger), SETTINGS, asked, one.context, one.reply)
 
 
-def own_bank(folder: Path, rules: SemanticRules, index: Searchable, embedder: MiniLM) -> OwnBank:
+def own_bank(folder: Path, rules: SemanticRules, index: Reader, embedder: MiniLM) -> OwnBank:
     """Make an empty answer cache of pkb's."""
     ledger = open_ledger(folder / "ledger.db", create=True)
     return OwnBank(ledger, QuestionVectors(ledger, embedder.fingerprint, embedder.width), rules, index)
 
 
-def pkb(folder: Path, rules: SemanticRules, index: Searchable, embedder: MiniLM) -> Cache:
+def pkb(folder: Path, rules: SemanticRules, index: Reader, embedder: MiniLM) -> Cache:
     """Make an empty cache of pkb's, to be compared with others."""
     bank = own_bank(folder, rules, index, embedder)
     lookup = bank.lookup()

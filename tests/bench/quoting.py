@@ -19,7 +19,7 @@ from typing import Any
 
 from engine.ask.candidates import wanted
 from engine.ask.extract import Quote, QuoteSettings, quote
-from engine.retrieval.retrieve import RankWeights, bm25, places_of, retrieve
+from engine.retrieval.retrieve import RankWeights, bm25, join, places_of, retrieve
 from engine.text.question import Question, synthesis, understand
 from engine.text.words import sentences, words
 from engine.types import Passage
@@ -71,10 +71,10 @@ def asked(user: IndexedUser, users: Sequence[IndexedUser]) -> Iterator[Case]:
 def ask(user: IndexedUser, of: IndexedUser, group: str, row: dict[str, Any]) -> Case:
     """Retrieve by words alone, and quote."""
     question = understand(" ".join(row["question"].split()), NOW)
-    found = retrieve(of.bank, None, question, Scope(), K, RankWeights())
+    found = tuple(join(retrieve(of.bank, None, question, Scope(), RankWeights()), K))
     start = process_time()
-    given = quote(question, found.passages, OPEN)
-    return Case(user, group, row, question, found.passages, given, process_time() - start)
+    given = quote(question, found, OPEN)
+    return Case(user, group, row, question, found, given, process_time() - start)
 
 
 def scores(cases: Sequence[Case]) -> None:

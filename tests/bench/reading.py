@@ -30,7 +30,7 @@ from engine.models.adapters import find_adapter
 from engine.models.load import load as load_model
 from engine.models.load import movable
 from engine.models.runtime import load_blas
-from engine.retrieval.retrieve import RankWeights, retrieve
+from engine.retrieval.retrieve import RankWeights, join, retrieve
 from engine.settings import Settings
 from engine.text.question import Question, understand
 from engine.types import Answer, Evidence, Passage, Trace
@@ -112,7 +112,7 @@ def questions(name: str, users: Sequence[IndexedUser], others: Sequence[IndexedU
 def answered(one: Asked, answering: Answering, sources: int = K, *, whole: bool = False) -> Row:
     """Ask, and return the row of the answer."""
     question = understand(" ".join(one.row["question"].split()), NOW)
-    passages = tuple(retrieve(one.user.bank, None, question, Scope(), sources, RankWeights()).passages)
+    passages = tuple(join(retrieve(one.user.bank, None, question, Scope(), RankWeights()), sources))
     passages = tuple(whole_documents(passages, one.user)) if whole else passages
     evidence = Evidence(passages, tuple(chunk.id for passage in passages for chunk in passage.chunks), 0.0)
     began = perf_counter()

@@ -17,7 +17,7 @@ from typing import Any
 
 from engine.models.minilm import MiniLM
 from engine.models.types import Embedder
-from engine.retrieval.retrieve import RankWeights, retrieve
+from engine.retrieval.retrieve import RankWeights, join, retrieve
 from engine.text.question import understand
 from store.types import Scope
 from tests.bench.indexed import IndexedUser, load
@@ -69,9 +69,9 @@ def measured(
     for row in filter(has_gold, user.rows):
         question = understand(row["question"], datetime.now(UTC))
         vector = embedder.embed_question(question.text) if embedder else None
-        found = retrieve(user.bank, vector, question, Scope(), max(KS), weights)
-        ranked = [(user.paths[s.chunk.document][0], s.chunk.first, s.chunk.last) for s in found.ranked]
-        sources = [(user.paths[one.document][0], *one.lines) for one in found.passages]
+        found = retrieve(user.bank, vector, question, Scope(), weights)
+        ranked = [(user.paths[s.chunk.document][0], s.chunk.first, s.chunk.last) for s in found]
+        sources = [(user.paths[one.document][0], *one.lines) for one in join(found, max(KS))]
         chunks = recall(row, ranked[: max(KS)]) | sessions(row, ranked)
         yield row.get("kind", ""), {"chunks": chunks, "sources": recall(row, sources)}
 

@@ -12,7 +12,7 @@ from random import Random
 
 from engine.llm.prompt import PromptChunk, chunk_segment, in_document_order
 from engine.models.types import open_tokenizer
-from engine.retrieval.retrieve import RankWeights, retrieve
+from engine.retrieval.retrieve import RankWeights, join, retrieve
 from engine.text.question import understand
 from prompts import prompt
 from store.types import Scope
@@ -49,7 +49,7 @@ def prompts(data: Path, corpus: str, tokenizer: Path, sources: int) -> list[list
 def _prompts(user: IndexedUser, sources: int) -> Iterator[tuple[str, ...]]:
     for row in user.rows:
         question = understand(" ".join(row["question"].split()), NOW)
-        found = retrieve(user.bank, None, question, Scope(), sources, RankWeights()).passages
+        found = join(retrieve(user.bank, None, question, Scope(), RankWeights()), sources)
         shown = [PromptChunk(chunk, rank, one.date) for rank, one in enumerate(found) for chunk in one.chunks]
         chunks = enumerate(in_document_order(shown), 1)
         yield prompt("answer") + "\n", *(chunk_segment(number, one.chunk) for number, one in chunks)

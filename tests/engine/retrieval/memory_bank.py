@@ -8,10 +8,11 @@ from math import log
 import numpy as np
 
 from engine.text.people import index_words
+from store.search import Reader
 from store.types import Chunk, Document, Hit, Scope, Totals, Vectors
 
 
-class MemoryBank:
+class MemoryBank(Reader):
     """Every hit in a list; words score by BM25, vectors by dot product."""
 
     def __init__(self, hits: Sequence[Hit]) -> None:

@@ -42,8 +42,9 @@ def row(
     day: date | None = None,
     title: str = "",
 ) -> Row:
+    moment = datetime.combine(day, time.min, UTC) if day else None
     chunk = Chunk(f"{document}{position}", document, position, "", text, 1, 1)
-    return Hit(chunk, text, None, day and datetime.combine(day, time.min, UTC), "", (), title), cosine
+    return Hit(chunk, text, None, moment, "", (), title), cosine
 
 
 def places(*texts: str) -> list[dict[str, list[int]]]:

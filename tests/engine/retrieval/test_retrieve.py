@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from engine.ingest.chunking import chunk
 from engine.ingest.transcripts import read_transcripts
 from engine.ingest.types import ParseLimits
-from engine.retrieval.retrieve import RankWeights, RetrievalResult, bm25, retrieve
+from engine.retrieval.retrieve import RankWeights, bm25, join, retrieve
 from engine.text.question import understand
 from engine.text.words import words
-from store.types import Document, DocumentPassage, Scope, Totals, Vectors
+from engine.types import Passage
+from store.types import Document, DocumentPassage, Hit, Scope, Totals, Vectors
 from tests.engine.retrieval.memory_bank import Item, MemoryBank, hits
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
@@ -53,12 +54,16 @@ ITEMS = [
 BANK = MemoryBank(hits(ITEMS))
 
 
-def asked(text: str, bank: MemoryBank = BANK, scope: Scope = ANYWHERE, k: int = 5) -> RetrievalResult:
-    return retrieve(bank, None, understand(text, NOW), scope, k, DEFAULT)
+def ranked(text: str, bank: MemoryBank = BANK, scope: Scope = ANYWHERE, now: datetime = NOW) -> list[Hit]:
+    return retrieve(bank, None, understand(text, now), scope, DEFAULT)
 
 
-def titles(found: RetrievalResult) -> list[str]:
-    return [source.document for source in found.passages]
+def asked(text: str, bank: MemoryBank = BANK, scope: Scope = ANYWHERE, k: int = 5) -> list[Passage]:
+    return join(ranked(text, bank, scope), k)
+
+
+def titles(found: list[Passage]) -> list[str]:
+    return [source.document for source in found]
 
 
 def test_the_mail_that_answers_comes_first() -> None:
@@ -69,7 +74,7 @@ def test_a_near_day_is_found_by_its_date() -> None:
     bank = MemoryBank(hits([*ITEMS, mail("Fair", "The summer fair is on 18 May.")]))
     assert titles(asked("What is on this Saturday?", bank))[0] == "Fair"
     friday = understand("What is on tomorrow?", datetime(2024, 5, 17, tzinfo=UTC))
-    assert titles(retrieve(bank, None, friday, ANYWHERE, 5, DEFAULT))[0] == "Fair"
+    assert titles(join(retrieve(bank, None, friday, ANYWHERE, DEFAULT), 5))[0] == "Fair"
 
 
 def test_a_chinese_question_finds_its_mail() -> None:
@@ -81,12 +86,12 @@ def test_a_recipient_that_the_header_leaves_out_is_found_by_address() -> None:
 
 
 def test_an_empty_bank_gives_nothing() -> None:
-    assert asked("When?", MemoryBank([])) == RetrievalResult((), (), 1.0)
+    assert (ranked("When?", MemoryBank([])), MemoryBank([]).totals().covered) == ([], 1.0)
 
 
 @pytest.mark.parametrize("text", ["", "???", "zzzz"])
 def test_a_question_that_meets_no_word_gives_nothing(text: str) -> None:
-    assert asked(text).passages == ()
+    assert ranked(text) == []
 
 
 @pytest.mark.parametrize(
@@ -105,7 +110,7 @@ def test_a_scope_filters_before_k(scope: Scope, expected: list[str]) -> None:
 
 def test_function_words_in_the_order_of_the_question_tell_mails_of_equal_words_apart() -> None:
     bank = MemoryBank(hits([mail("One", "For now he is set."), mail("Two", "Now he is set for.")]))
-    first, second = asked("What is he set for?", bank).ranked
+    first, second = ranked("What is he set for?", bank)
     assert first.chunk.document == "Two"
     assert first.score > second.score
 
@@ -121,7 +126,7 @@ def test_quotation_marks_around_no_word_do_not_quote_the_title_of_a_mail_without
     bank = MemoryBank(hits([mail("", "The hall is free."), mail("Hall", "The hall is taken.")]))
     untitled = replace(RankWeights(), title=0)
     question = understand('Is the hall "..." free?', NOW)
-    found = [retrieve(bank, None, question, ANYWHERE, 5, each).ranked for each in (DEFAULT, untitled)]
+    found = [retrieve(bank, None, question, ANYWHERE, each) for each in (DEFAULT, untitled)]
     assert question.quoted == ("...",)
     assert found[0] == found[1]
 
@@ -131,9 +136,9 @@ def test_without_words_in_common_the_vectors_find() -> None:
     found = hits(ITEMS)
     rows = embedder.embed([hit.chunk.text for hit in found])
     bank = MemoryBank([replace(hit, vector=row) for hit, row in zip(found, rows, strict=True)])
-    result = retrieve(bank, embedder.embed(["eeoorr"])[0], understand("eeoorr", NOW), ANYWHERE, 3, DEFAULT)
-    assert {source.document for source in result.passages} >= {item.document.id for item in ITEMS[:2]}
-    assert result.covered == 1.0
+    found = retrieve(bank, embedder.embed(["eeoorr"])[0], understand("eeoorr", NOW), ANYWHERE, DEFAULT)
+    assert {source.document for source in join(found, 3)} >= {item.document.id for item in ITEMS[:2]}
+    assert bank.totals().covered == 1.0
 
 
 def test_what_shares_neither_words_nor_meaning_is_not_listed() -> None:
@@ -141,7 +146,7 @@ def test_what_shares_neither_words_nor_meaning_is_not_listed() -> None:
     found = hits(ITEMS)
     rows = embedder.embed([hit.chunk.text for hit in found])
     bank = MemoryBank([replace(hit, vector=row) for hit, row in zip(found, rows, strict=True)])
-    assert retrieve(bank, embedder.embed(["zzzz"])[0], understand("zzzz", NOW), ANYWHERE, 3, DEFAULT).passages == ()
+    assert retrieve(bank, embedder.embed(["zzzz"])[0], understand("zzzz", NOW), ANYWHERE, DEFAULT) == []
 
 
 def test_a_half_embedded_bank_says_so_and_still_finds_by_words() -> None:
@@ -149,9 +154,9 @@ def test_a_half_embedded_bank_says_so_and_still_finds_by_words() -> None:
     found = hits(ITEMS)
     bank = MemoryBank([replace(found[2], vector=embedder.embed([found[2].chunk.text])[0]), *found[:2]])
     question = understand("When is the rehearsal?", NOW)
-    result = retrieve(bank, embedder.embed([question.text])[0], question, ANYWHERE, 3, DEFAULT)
-    assert result.passages[0].document == "Rehearsal"
-    assert result.covered == pytest.approx(1 / 3)
+    first, *_ = retrieve(bank, embedder.embed([question.text])[0], question, ANYWHERE, DEFAULT)
+    assert first.chunk.document == "Rehearsal"
+    assert bank.totals().covered == pytest.approx(1 / 3)
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdefg"), max_size=12), min_size=1, max_size=12), st.integers(1, 12))
@@ -186,8 +191,8 @@ def test_the_next_of_something_is_on_the_first_day_to_come() -> None:
         (NOW, "9 June"),
         (datetime(2025, 1, 1, tzinfo=UTC), None),
     ):
-        found = retrieve(bank, None, understand("When is the next concert?", day), ANYWHERE, 5, DEFAULT)
-        scores = {one.chunk.text[4:11].strip(): one.score for one in found.ranked}
+        found = ranked("When is the next concert?", bank, now=day)
+        scores = {one.chunk.text[4:11].strip(): one.score for one in found}
         assert len(set(scores.values())) == (2 if first else 1)
         assert first in (None, max(scores, key=scores.__getitem__))
 
@@ -201,7 +206,7 @@ def test_the_patterns_of_dates_wait_for_a_question_that_needs_them() -> None:
 def test_of_what_comes_next_the_matter_counts_and_hardly_the_word() -> None:
     music = mail("Music", "The concert is in the old church by the river, at seven.")
     bank = MemoryBank(hits([mail("Repairs", "The next repairs are next Monday, the next next week."), music]))
-    assert asked("When is the next concert?", bank).ranked[0].chunk.document == music.document.id
+    assert ranked("When is the next concert?", bank)[0].chunk.document == music.document.id
 
 
 def test_with_bm25_alone_ranks_are_those_of_brute_force_over_real_chunks(shared: Path) -> None:
@@ -214,7 +219,7 @@ def test_with_bm25_alone_ranks_are_those_of_brute_force_over_real_chunks(shared:
     off = dict.fromkeys((field.name for field in fields(RankWeights)), 0.0)
     plain = RankWeights(**off | {"function": 1, "asking": 1, "names": 1})
     for text in ("When did Jon lose his job?", "What does Gina sell in her store?", "Where is the dance studio?"):
-        found = retrieve(bank, None, understand(text, NOW), ANYWHERE, 10, plain).ranked[:10]
+        found = retrieve(bank, None, understand(text, NOW), ANYWHERE, plain)[:10]
         wanted = list(dict.fromkeys(words(text)))
         pool = [bank.hits.index(hit) for hit in bank.by_words(understand(text, NOW).content, ANYWHERE, 200)]
         best = sorted((bank.score(place, wanted) for place in pool), reverse=True)[:10]
@@ -233,8 +238,8 @@ def test_a_sender_in_the_scope_finds_turns_of_a_transcript_not_its_chunks() -> N
         ("Ann", "ann lee: The hall costs 450 euros.\nann lee: Bob: it is not."),
         ("BOB", "Bob: The hall is cold."),
     ):
-        assert [passage.text for passage in asked("the hall", bank, scope=Scope(sender=sender)).passages] == [expected]
-    assert asked("the hall", bank, scope=Scope(sender="Cy")).passages == ()
+        assert [passage.text for passage in asked("the hall", bank, scope=Scope(sender=sender))] == [expected]
+    assert ranked("the hall", bank, Scope(sender="Cy")) == []
 
 
 def test_a_quote_that_two_speakers_say_is_of_neither() -> None:
