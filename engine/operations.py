@@ -23,7 +23,19 @@ from msgspec import convert
 
 from engine.session import Session
 from engine.text.terminal import line, opening, run_opener, typed, valid_text
-from engine.types import Check, Evidence, Filters, Listing, ListOptions, OpenLoopOptions, Person, Report, Source, Trace
+from engine.types import (
+    AskOptions,
+    Check,
+    Evidence,
+    Filters,
+    Listing,
+    ListOptions,
+    OpenLoopOptions,
+    Person,
+    Report,
+    Source,
+    Trace,
+)
 from store.errors import Locked, PkbError, UsageError
 from store.home import Home, existing
 from store.types import Scope, Vectors, replace

@@ -17,7 +17,7 @@ from msgspec import Struct
 from engine.ask.question_features import plain
 from engine.text.question import FOREIGN_KINDS, QUESTION_KINDS, Question
 from engine.text.relative_dates import COMING, NONE, TimeConstraint, is_of_day, resolve
-from engine.text.spans import Found, Kind, find, time_of
+from engine.text.spans import Kind, find, time_of
 from engine.text.time_sensitive import instruction_end, plain_words
 from engine.text.words import FUNCTION_WORDS, Span, words
 from engine.types import Grade, Passage
@@ -74,7 +74,7 @@ class Candidate(Struct, frozen=True):
     text: str
     words: frozenset[str]
     speaker: str | None
-    spans: tuple[Found, ...]
+    spans: tuple[Span, ...]
     day: bool | None = None  # of a day that the question names (True), of another (False), unknown (None)
     score: float = 0.0
     written: datetime | None = None  # with its source, or as the message that the source quotes there

@@ -31,9 +31,9 @@ from engine.text.dates import spell_date
 from engine.text.people import SPOKE, listing, roster
 from engine.text.question import ASKING_WORDS, Question, Synthesis, core, synthesis, understand
 from engine.text.relative_dates import CANCELLED, COMING, TimeConstraint, dates_in_words, event_times, time_constraint
-from engine.text.spans import Found, Kind, find, time_of, whole
+from engine.text.spans import Kind, find, time_of, whole
 from engine.text.time_sensitive import Aspect, whole_document_question
-from engine.text.words import words
+from engine.text.words import Span, words
 from engine.types import Answer, Evidence, Grade, Passage, Trace, resting
 from store.catalog import Catalog
 from store.search import Reader
@@ -116,10 +116,10 @@ def _from_sentence(question: Question, best: Candidate, kind: Kind | None) -> Se
         return _by_speaker(best, best.speaker)
     if best.mark is None and kind in _READ and kind != "person":
         return None  # without such a span it is not evidence
-    return _in_sentence(best, Found(first, last)) if best.mark else SelectedSentence(_spoken(best), best.read)
+    return _in_sentence(best, Span(first, last)) if best.mark else SelectedSentence(_spoken(best), best.read)
 
 
-def _in_sentence(best: Candidate, span: Found) -> SelectedSentence:
+def _in_sentence(best: Candidate, span: Span) -> SelectedSentence:
     said, text = _spoken(best), _flat(best.text[span.start : span.end])
     start = len(said) - len(_flat(best.text)) + len(_flat(best.text[: span.start] + "|")) - 1
     return SelectedSentence(said, best.read, (start, start + len(text)), span=(span.start, span.end))
@@ -150,7 +150,7 @@ def _alone(answer: str, source: int) -> SelectedSentence:
     return SelectedSentence(answer, source, (0, len(answer)))
 
 
-def _stands_alone(best: Candidate, span: Found, kind: Kind) -> bool:
+def _stands_alone(best: Candidate, span: Span, kind: Kind) -> bool:
     """Whether a span answers without its sentence: a person, number or price may be another than was asked for."""
     text = best.text[span.start : span.end]
     if kind == "date":

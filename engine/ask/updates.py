@@ -17,9 +17,9 @@ from engine.text.dates import Days
 from engine.text.people import name_and_address
 from engine.text.question import Question
 from engine.text.relative_dates import TimeConstraint, resolve, time_constraint
-from engine.text.spans import Found, Kind, find
+from engine.text.spans import Kind, find
 from engine.text.time_sensitive import instruction_end, phrases, plain_words
-from engine.text.words import FUNCTION_WORDS, words
+from engine.text.words import FUNCTION_WORDS, Span, words
 from engine.types import Evidence, Passage, Trust
 from prompts import word_patterns
 from store.types import replace
@@ -266,7 +266,7 @@ class _Values:
         own, others = self._value(one), self._value(other)
         return own <= others or others <= own or (self.kind == "person" and not own.isdisjoint(others))
 
-    def _spans(self, one: Candidate) -> list[Found]:
+    def _spans(self, one: Candidate) -> list[Span]:
         """Return the spans of the kind asked for that meet what the reader marked; of persons and places none."""
         first, last = one.highlight
         spans = find(one.text, self.kind) if self.kind and self.kind not in ("person", "place") else []

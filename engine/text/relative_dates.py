@@ -13,28 +13,11 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from engine.text import dates
+from engine.text import dates, spans
 from engine.text.dates import MONTH_NAMES, WEEKDAYS, Days
 from engine.text.question import NEXT, Question
-from engine.text.spans import (
-    COUNT,
-    FOREIGN_PART,
-    LEAD,
-    MONTH,
-    ORDINALS,
-    PART,
-    SEASON,
-    UNIT,
-    VAGUE,
-    WEEKDAY,
-    WHICH,
-    Found,
-    Kind,
-    clock_time,
-    find,
-    time_of,
-)
-from engine.text.words import FUNCTION_WORDS, words
+from engine.text.spans import COUNT, FOREIGN_PART, LEAD, MONTH, ORDINALS, PART, SEASON, UNIT, VAGUE, WEEKDAY, WHICH
+from engine.text.words import FUNCTION_WORDS, Span, words
 from prompts import prompt, word_patterns
 from store.types import replace
 
@@ -188,12 +171,12 @@ def in_words(span: str, written: datetime, past: bool = False) -> str | None:
     return f"{article}{unit.lower()} {side} {dates.spell_date(today)}"
 
 
-def dates_in_words(text: str, span: Found, written: datetime, past: bool = False) -> str | None:
+def dates_in_words(text: str, span: Span, written: datetime, past: bool = False) -> str | None:
     """Return the absolute form of a date, or of a range or list of dates, in a text; None for what stays as it is.
 
     So do "Monday to Friday", which may be of every week, and "June 3-7", whose end is no date by itself.
     """
-    found = [one for one in find(text, "date") if span.start <= one.start and one.end <= span.end]
+    found = [one for one in spans.find(text, "date") if span.start <= one.start and one.end <= span.end]
     said = [" ".join(text[one.start : one.end].split()) for one in found]
     if found == [span] or not found:
         return in_words(" ".join(text[span.start : span.end].split()), written, past)
@@ -222,7 +205,7 @@ def next_start(text: str, written: datetime | None, now: datetime) -> datetime |
     for match in _DAY.finditer(text):
         days = resolve(match[0], written)
         if days and days.last >= now.date():
-            clock = _clock(text, Found(*match.span()))
+            clock = _clock(text, Span(*match.span()))
             start = datetime.combine(max(days.first, now.date()), clock or time.min)
             found += [start] * (clock is None or start >= now)
     return min(found, default=None)
@@ -345,30 +328,28 @@ class TimeConstraint(Struct, frozen=True):
         """Return whether a text speaks of these days (True) or of others alone (False); None if it is not known."""
         if not self.words or written is None:
             return None
-        met = [self._met(text, one, written) for one in find(text, "date")]
+        met = [self._met(text, one, written) for one in spans.find(text, "date")]
         if any(met):
             return True
         return None if False not in met or _WEEKLY.search(text) else False
 
-    def _met(self, text: str, span: Found, written: datetime) -> bool | None:
+    def _met(self, text: str, span: Span, written: datetime) -> bool | None:
         """Return the same of one date in a text, whose time of day may have passed."""
         met = self.meets(text[span.start : span.end], written)
         begins = _begins(text, span, written) if met and self.clock else None
         return met and not (self.clock and begins and begins.time() != time.min and begins < self.clock)
 
-    def soonest(self, text: str, written: datetime | None) -> tuple[datetime, Found] | None:
+    def soonest(self, text: str, written: datetime | None) -> tuple[datetime, Span] | None:
         """Return when the first of the occurrences in a text that are to come begins, and where the text says so.
 
         In local time, midnight where only the day is known; None if it names none, or calls it off.
         """
         if not self.coming or written is None or _CALLED_OFF.search(text):
             return None
-        spans = [
-            one for one in find(text, "date") if self._met(text, one, written) and not _ENDS.search(text[: one.start])
-        ]
-        moved = _MOVED.search(text)
-        spans = [one for one in spans if moved is None or one.start >= moved.end()] or spans
-        found = [(begins, one) for one in spans if (begins := _begins(text, one, written))]
+        met = [one for one in spans.find(text, "date") if self._met(text, one, written)]
+        starts, moved = [one for one in met if not _ENDS.search(text[: one.start])], _MOVED.search(text)
+        starts = [one for one in starts if moved is None or one.start >= moved.end()] or starts
+        found = [(begins, one) for one in starts if (begins := _begins(text, one, written))]
         return min(found, key=itemgetter(0), default=None)
 
     def meets(self, span: str, written: datetime) -> bool | None:
@@ -400,9 +381,9 @@ class TimeConstraint(Struct, frozen=True):
         """Return words of a text, these days named in it as the question does, or not named if it spoke of others."""
         said = frozenset(words(text))
         if self.claimed:
-            said = said | self.claimed if find(text, "date") else said - self.claimed
+            said = said | self.claimed if spans.find(text, "date") else said - self.claimed
         if self.coming:  # of the next occurrence: not of the next week, nor of another matter
-            found = find(text, "date")
+            found = spans.find(text, "date")
             starts, ends = [0, *(one.end for one in found)], [*(one.start for one in found), len(text)]
             rest = " ".join(text[start:end] for start, end in zip(starts, ends, strict=True))
             behind = (rest[one.end() : one.end() + 60].split()[:3] for one in _NEXT.finditer(rest))
@@ -411,21 +392,21 @@ class TimeConstraint(Struct, frozen=True):
         return said - self.words if spoken is False else said | self.words if spoken else said
 
 
-def _begins(text: str, span: Found, written: datetime) -> datetime | None:
+def _begins(text: str, span: Span, written: datetime) -> datetime | None:
     """Return when what a text dates begins; a day without a time begins at midnight."""
     days = resolve(text[span.start : span.end], written)
     return datetime.combine(days.first, _clock(text, span) or time.min) if days else None
 
 
-def _clock(text: str, day: Found) -> time | None:
-    said = time_of(text, day)
-    return clock_time(text[said.start : said.end]) if said else None
+def _clock(text: str, day: Span) -> time | None:
+    said = spans.time_of(text, day)
+    return spans.clock_time(text[said.start : said.end]) if said else None
 
 
 NONE = TimeConstraint((), frozenset(), frozenset())
 
 
-def time_constraint(question: Question, kind: Kind | None, since: date | None = None) -> TimeConstraint:
+def time_constraint(question: Question, kind: spans.Kind | None, since: date | None = None) -> TimeConstraint:
     """Return the days that a question names; for the next of something, all from the day on that asks, or `since`."""
     if question.dates:
         return NONE if _BOUNDED.search(question.text) else _named(question)
@@ -442,7 +423,7 @@ def time_constraint(question: Question, kind: Kind | None, since: date | None = 
 def _named(question: Question) -> TimeConstraint:
     """Return the days that a question names; "is the fair on 22 June?" claims one, "is it tomorrow?" asks about one."""
     stretches = list[str]()
-    for one in find(question.text, "date"):
+    for one in spans.find(question.text, "date"):
         text, before = question.text[one.start : one.end], question.text[max(0, one.start - 40) : one.start]
         is_name = text.isdecimal() and _CAPITAL.search(before)  # the number behind "Kite 2077", a part of a title
         stretches += [text] * (not is_name and not any(text in each for each in question.quoted))

@@ -8,9 +8,8 @@ from datetime import time
 from functools import lru_cache
 from typing import Literal
 
-from msgspec import Struct
-
 from engine.text.dates import NEAR_DAY
+from engine.text.words import Span
 from prompts import prompt, word_patterns
 
 Kind = Literal["date", "time", "duration", "place", "person", "number", "amount", "email", "phone", "link"]
@@ -111,14 +110,7 @@ _CLAUSE = re.compile(
 )
 
 
-class Found(Struct, frozen=True):
-    """Offsets of one span within its text."""
-
-    start: int
-    end: int
-
-
-def find(text: str, kind: Kind) -> list[Found]:
+def find(text: str, kind: Kind) -> list[Span]:
     """Return the spans of one kind in the first `LONGEST` characters, in order, without overlaps."""
     spans = list[tuple[int, int]]()
     for match in re.finditer(_FINDERS[kind], text[:LONGEST], re.IGNORECASE if kind in _ANY_CASE else 0):
@@ -130,7 +122,7 @@ def find(text: str, kind: Kind) -> list[Found]:
         spans = [span for span in spans if not _NOBODY.fullmatch(text, *span)]
     if kind == "phone":  # an extension, or enough digits that are no date
         spans = [span for span in spans if text[span[0]] in "xe" or _IS_PHONE.match(text[slice(*span)])]
-    return [Found(start, end) for start, end in spans if start < end]
+    return [Span(start, end) for start, end in spans if start < end]
 
 
 _NUMBER = rf"(?:\d[\d,]{{0,15}}(?:\.\d+)?|{_WORDS})"
@@ -167,24 +159,24 @@ _MOVES = re.compile(rf"\b(?:{word_patterns('english')['moves']})\s+\Z", re.IGNOR
 _REACH = 40  # characters before a span that may belong to it
 
 
-def whole(text: str, span: Found, kind: Kind) -> Found:
+def whole(text: str, span: Span, kind: Kind) -> Span:
     """Return a span with all that belongs to it: the other end of a range, a whole list, its unit or time zone."""
     if kind in ("person", "place"):
         lists = (_name(text, *match.span()) for match in re.finditer(_LIST_OF_NAMES, text[:LONGEST]))
-        return next((Found(*one) for one in lists if one[0] <= span.start and span.end <= one[1]), span)
+        return next((Span(*one) for one in lists if one[0] <= span.start and span.end <= one[1]), span)
     if kind not in _AROUND:
         return span
     if kind == "date":
         span = _dates_around(text, span)
     before, behind = _AROUND[kind]
     if match := re.search(rf"(?:{before})\Z", text[max(0, span.start - _REACH) : span.start], re.IGNORECASE):
-        span = Found(span.start - len(match.group()), span.end)
+        span = Span(span.start - len(match.group()), span.end)
     while match := re.compile(behind, re.IGNORECASE).match(text, span.end):
-        span = Found(span.start, match.end())
+        span = Span(span.start, match.end())
     return span
 
 
-def _dates_around(text: str, span: Found) -> Found:
+def _dates_around(text: str, span: Span) -> Span:
     """Return the range or list of dates that a date is part of; of "moves from Monday to Tuesday" the last."""
     start, end, dates = span.start, span.end, find(text, "date")
     for one in dates:
@@ -196,10 +188,10 @@ def _dates_around(text: str, span: Found) -> Found:
     opening = _FROM.search(text[:start]) if (start, end) != (span.start, span.end) else None
     if opening and _MOVES.search(text[max(0, opening.start() - _REACH) : opening.start()]):
         return next(one for one in dates if one.end == end)
-    return Found(opening.start() if opening else start, end)
+    return Span(opening.start() if opening else start, end)
 
 
-def time_of(text: str, day: Found) -> Found | None:
+def time_of(text: str, day: Span) -> Span | None:
     """Return the time that belongs to a day: the nearest in the same clause that no other day is nearer to."""
     days, times = _days_and_times(text)
     for one in sorted(times, key=lambda one: _distance(one, day))[:16]:
@@ -210,7 +202,7 @@ def time_of(text: str, day: Found) -> Found | None:
 
 
 @lru_cache(maxsize=8)
-def _days_and_times(text: str) -> tuple[list[Found], list[Found]]:
+def _days_and_times(text: str) -> tuple[list[Span], list[Span]]:
     return find(text, "date"), find(text, "time")
 
 
@@ -226,7 +218,7 @@ def line_named(text: str) -> str:
     return next((line for line, pattern in _LINES.items() if pattern.search(text)), "")
 
 
-def line_of(text: str, number: Found) -> str:
+def line_of(text: str, number: Span) -> str:
     """Return the kind of line of a phone number, such as "fax", from the words before or after it; "" if unlabelled."""
     numbers = find(text, "phone")
     start = max([one.end for one in numbers if one.end <= number.start], default=0)
@@ -255,7 +247,7 @@ def clock_time(span: str) -> time | None:
     return time(hour, minute) if 0 <= hour < 24 and minute < 60 else None
 
 
-def _distance(one: Found, other: Found) -> int:
+def _distance(one: Span, other: Span) -> int:
     return max(one.start - other.end, other.start - one.end)
 
 

@@ -204,7 +204,7 @@ _LAST_WORD = re.compile(r"[^\s(\[\"“'/]+$")
 
 
 class Span(Struct, frozen=True):
-    """Offsets of one sentence, its speaker if known, and the number of its turn or paragraph."""
+    """Offsets in a text; of a sentence, its speaker if known, too, and the number of its turn or paragraph."""
 
     start: int
     end: int

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.spans import LONGEST, Found, Kind, find, time_of
+from engine.text.spans import LONGEST, Kind, find, time_of
+from engine.text.words import Span
 
 PIECES = [
     "5 May ",
@@ -185,7 +186,7 @@ def test_a_weekday_and_its_date_are_one_span(date: str) -> None:
 )
 def test_the_time_of_a_day_stands_in_its_clause(text: str, day: str, time: str | None) -> None:
     start = text.index(day)
-    found = time_of(text, Found(start, start + len(day)))
+    found = time_of(text, Span(start, start + len(day)))
     assert (text[found.start : found.end] if found else None) == time
 
 
