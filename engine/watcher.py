@@ -20,7 +20,7 @@ from engine.text.terminal import count
 from store.errors import DiskFull, Locked, NoModel, PkbError, Unreachable, as_pkb_error
 
 if TYPE_CHECKING:
-    from engine.ingest.follow import DueRoot, Follow, Followed, Intervals
+    from engine.ingest.follow import Follow, Followed, Intervals
     from engine.ingest.imap import MailAccount, MailConnection
     from engine.ingest.pipeline import Summary
     from store.catalog import SourceRoot
@@ -170,8 +170,8 @@ class Watcher:
         for followed in self._follow.check_roots():
             self._listener.followed(followed)
         if due := self._follow.due():
-            for one in due:
-                self._read(one)
+            for path, every in due.items():
+                self._read(path, every=every)
         elif self._unembedded:
             self._embed()
         else:
@@ -179,30 +179,30 @@ class Watcher:
                 self._idle.step()
             self._follow.wait()
 
-    def _read(self, due: "DueRoot") -> None:
-        """Read a due root; later, where another process is writing, or disk or store fail."""
+    def _read(self, path: str, *, every: bool) -> None:
+        """Read a due root, and `every` file being written; later, where another process writes, or disk or store fail."""
         began = time.monotonic()
         try:
             with session(self._environ) as opened, opened.home.naming_disk("pkb ingest"):
                 opened.make()
-                summary = self._ingest(opened, due)
+                summary = self._ingest(opened, path, every=every)
                 left = operations.missing_vectors(opened) if summary.kept else None
         except (Locked, DiskFull, Unreachable) as busy:
-            self._follow.touch(due.path)
-            self._listener.put_off(due.path, busy.message)
+            self._follow.touch(path)
+            self._listener.put_off(path, busy.message)
             return
         seconds = time.monotonic() - began
         if summary.waiting:
-            self._follow.touch(due.path)
-        self._listener.read(due.path, summary, left, seconds, always=self._unread.pop(due.path, None) is not None)
+            self._follow.touch(path)
+        self._listener.read(path, summary, left, seconds, always=self._unread.pop(path, None) is not None)
         self._unembedded |= self._embeds
         if self._idle and (summary.kept or summary.removed):
             self._idle.rest()
 
-    def _ingest(self, opened: Session, due: "DueRoot") -> "Summary":
-        root = (self._roots | {one.path: one for one in opened.catalogue.roots()} | self._unread)[due.path]
-        roots, missing = ([root], []) if Path(due.path).exists() else ([], [root])
-        settled = None if due.every else self._settled
+    def _ingest(self, opened: Session, path: str, *, every: bool) -> "Summary":
+        root = (self._roots | {one.path: one for one in opened.catalogue.roots()} | self._unread)[path]
+        roots, missing = ([root], []) if Path(path).exists() else ([], [root])
+        settled = None if every else self._settled
         with self._listener.progress() as tick:
             return operations.ingest(opened, roots, missing, prune=False, on_progress=tick, settled=settled)[0]
 

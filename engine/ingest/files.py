@@ -112,7 +112,7 @@ def _read_each(
     except UnreadableItem as error:
         if allowance.bytes < 0 and levels < _LEVELS:
             raise
-        yield ParsedItem(count, None, problem=error.reason)
+        yield ParsedItem(count, None, problem=str(error))
 
 
 def _read_open(
@@ -198,7 +198,7 @@ def _read_transcripts(name: str, raw: bytes, limits: ParseLimits, *, named: bool
     try:
         found = [item_or_bug(one.item, partial(_looked_at, one)) for one in read_transcripts(name, raw, limits)]
     except UnreadableItem as error:
-        found = [_unreadable(error.reason)]
+        found = [_unreadable(str(error))]
     if found[0].problem != NO_SPEECH:
         return found
     if limits.text_of and name.lower().endswith((".csv", ".tsv")):

@@ -45,13 +45,6 @@ class Intervals(Struct, frozen=True):
     busy: float = 60.0
 
 
-class DueRoot(Struct, frozen=True):
-    """A root to ingest now; `every` asks for files that are still being written, too."""
-
-    path: str
-    every: bool = False
-
-
 class _Root(Struct):
     """When a root is scanned in any case, and the first and last change since it was due."""
 
@@ -90,14 +83,13 @@ class Debouncer:
                     known.first = known.last
                     self._changed.notify()
 
-    def due(self) -> list[DueRoot]:
-        """Return the roots that are due, and reset them."""
+    def due(self) -> dict[str, bool]:
+        """Return the roots that are due, each with whether files that are still being written are, too; reset them."""
         with self._changed:
             now = self._clock()
-            found = [DueRoot(root, one.rescan <= now) for root, one in self._roots.items() if self._due_at(one) <= now]
-            for one in found:
-                before = self._roots[one.path].rescan
-                self._roots[one.path] = _Root(now + self._intervals.rescan if one.every else before)
+            found = {root: one.rescan <= now for root, one in self._roots.items() if self._due_at(one) <= now}
+            for root, every in found.items():
+                self._roots[root] = _Root(now + self._intervals.rescan if every else self._roots[root].rescan)
         return found
 
     def next_due(self) -> float:
@@ -139,13 +131,9 @@ class _EventHandler(events.FileSystemEventHandler):
         """Report that something has changed."""
         for path in (PurePath(os.fsdecode(one)) for one in (event.src_path, event.dest_path) if one):
             below = path.parts[len(PurePath(self.real).parts) :]
-            if self.name is not None:
-                is_change = path.name == self.name
-            elif any(path.is_relative_to(folder) for folder in self.aside):
-                is_change = False
-            else:
-                is_change = not any(map(is_skipped_folder, below)) and (event.is_directory or not ignorable(path))
-            if is_change:
+            is_aside = any(map(path.is_relative_to, self.aside)) or any(map(is_skipped_folder, below))
+            is_read = not is_aside and (event.is_directory or not ignorable(path))
+            if path.name == self.name or (self.name is None and is_read):
                 self.on_change(self.root)
 
 
@@ -253,9 +241,8 @@ def _place(root: str) -> str:
 
 def _identity(place: str, device: int | None) -> Identity | None:
     """Return the identity of a folder; None if it is missing or the mount point of an unmounted disk."""
-    try:
+    with suppress(OSError):
         status = Path(place).stat()
-        unmounted = device not in (None, status.st_dev) and not any(Path(place).iterdir())
-    except OSError:
-        return None
-    return None if unmounted else (status.st_dev, status.st_ino)
+        if device in (None, status.st_dev) or any(Path(place).iterdir()):
+            return status.st_dev, status.st_ino
+    return None

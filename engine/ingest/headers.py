@@ -313,11 +313,11 @@ class FoundDate(Struct, frozen=True):
     rest: str
 
 
-def find_date(text: str, zone: tzinfo) -> FoundDate | None:
-    """Return the first date with all digits of its year, of 5/3 that in May; `zone` is that of one without any."""
+def find_date(text: str) -> FoundDate | None:
+    """Return the first date with all digits of its year, of 5/3 that in May; without a zone it floats."""
     for match in (found for pattern in _DAYS for found in pattern.finditer(text)):
         rest = _SPAN.sub(r"\1 - ", f"{text[: match.start()]} \0 {text[match.end() :]}")
-        moment = next((_at(day, rest, zone) for day in _days(match, known=True) if len(match["y"]) == 4), None)
+        moment = next((_at(day, rest, FLOATING) for day in _days(match, known=True) if len(match["y"]) == 4), None)
         if moment:
             return FoundDate(moment, *match.span(), _TIMED.sub(" ", rest, count=1))
     return None
@@ -333,7 +333,7 @@ _FILLER = re.compile(
 
 def date_line(line: str) -> datetime | None:
     """Return the date of a line that contains nothing else; None for any other line."""
-    found = find_date(line, FLOATING) if len(line) <= 120 else None
+    found = find_date(line) if len(line) <= 120 else None
     return found.moment if found and all(map(named_zone, re.findall(r"\w+", _FILLER.sub("", found.rest)))) else None
 
 

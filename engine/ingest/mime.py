@@ -208,9 +208,9 @@ def _leaf(part: MimePart, tree: Tree, depth: int) -> Leaf:
             inner = MimePart(Headers({}), content, kind, parameters_of(kind), f"{name}/{member}", True)
             found += walk(inner, inside, depth + 1)
     except UnreadableItem as error:
-        if error.reason == "encrypted":
-            return Leaf(part, None, FileText(unread=error.reason))
-        tree.problem(f"{error.reason} ({name[:200]})")
+        if str(error) == "encrypted":
+            return Leaf(part, None, FileText(unread="encrypted"))
+        tree.problem(f"{error} ({name[:200]})")
     tree.parts = inside.parts
     return Leaf(part, None, within=found)
 
@@ -340,7 +340,7 @@ def _walk_outlook(part: MimePart, tree: Tree, depth: int) -> list[Leaf]:
     try:
         inner = read_part(as_mime(part.data, tree.limits), tree.limits)
     except UnreadableItem as error:
-        tree.problem(f"{error.reason} ({part.filename[:200] or part.kind})")
+        tree.problem(f"{error} ({part.filename[:200] or part.kind})")
         return [Leaf(part, None)]
     return [_message(inner, tree, depth)] if part.data.startswith(COMPOUND) else walk(inner, tree, depth + 1)
 

@@ -210,7 +210,7 @@ def _each(documents: Sequence[Document], work: Callable[[Document], T], failed: 
         try:
             done[document.id] = isolate(partial(work, document))
         except Bug as bug:
-            failed[document.id] = bug.reason
+            failed[document.id] = str(bug)
     return done
 
 

@@ -439,16 +439,14 @@ def _label_signatures(text: str, passages: list[DocumentPassage]) -> tuple[Docum
     """Return the passages with banners of servers, disclaimers and the final contact block labelled as signatures."""
     own = [at for at, passage in enumerate(passages) if passage.role == "body"]
     first = passages[own[0]].text[:400] if len(own) > 1 else ""
-    if len(set(BANNER.findall(first.lower()))) > (2 if re.match(r"[\[*(<]|[A-Z]{4}", first) else 3):
-        passages[own[0]] = replace(passages[own[0]], role="signature")
-        own = own[1:]
+    is_banner = len(set(BANNER.findall(first.lower()))) > (2 if re.match(r"[\[*(<]|[A-Z]{4}", first) else 3)
+    found, own = {*own[:is_banner]}, own[is_banner:]
     if any(hint in text for hint in LEGAL_HINTS):
-        legal = {at for at in own[1:] if len(set(LEGAL.findall(passages[at].text[:3000].lower()))) > 1}
-        passages = [replace(one, role="signature") if at in legal else one for at, one in enumerate(passages)]
-        own = [at for at in own if at not in legal]
+        found |= {at for at in own[1:] if len(set(LEGAL.findall(passages[at].text[:3000].lower()))) > 1}
+        own = [at for at in own if at not in found]
     if len(own) > 1 and _is_contact_block(passages[own[-1]].text):
-        passages[own[-1]] = replace(passages[own[-1]], role="signature")
-    return tuple(passages)
+        found.add(own[-1])
+    return tuple(replace(one, role="signature") if at in found else one for at, one in enumerate(passages))
 
 
 def _is_contact_block(text: str) -> bool:

@@ -287,7 +287,7 @@ def replacements(
     named = {place.message_id: place.document for place in now if place.message_id}
     found: dict[str, str | None] = {one: named[p.message_id] for one, p in left.items() if p.message_id in named}
     if complete and now:
-        current = sorted((place for place in former if place.position is not None), key=_position)
+        current = [one for one in sorted(former, key=lambda one: one.position or 0) if one.position is not None]
         single = len(current) == 1
         found |= {current[0].document: now[0].document} if single else dict(_by_position(current, now))
     if complete and anew:
@@ -303,8 +303,8 @@ def _by_position(former: Sequence[Place], now: Sequence[Place]) -> Iterator[tupl
         new = [place.document for place in now[begin + 1 : end] if not place.message_id]
         yield from zip(old, new, strict=False)
     for place in former:  # set aside by a read that was not finished, in favour of the item at its position
-        if place.item < 0 and not place.message_id and _position(place) < len(now):
-            yield place.document, now[_position(place)].document
+        if place.item < 0 and not place.message_id and (at := place.position or 0) < len(now):
+            yield place.document, now[at].document
 
 
 def _stayed(former: Sequence[str], now: Sequence[str]) -> list[tuple[int, int]]:
@@ -324,7 +324,3 @@ def _stayed(former: Sequence[str], now: Sequence[str]) -> list[tuple[int, int]]:
         chain.append((at[last], last))
         last = links[last]
     return chain[::-1]
-
-
-def _position(place: Place) -> int:
-    return -1 if place.position is None else place.position

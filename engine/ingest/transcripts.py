@@ -28,13 +28,13 @@ _STAMP = re.compile(r"[-_ T]*(?P<hour>[0-2]\d)[-_.:h]?(?P<minute>[0-5]\d)(?:[-_.
 
 def date_within(line: str) -> datetime | None:
     """Return the first date in a line, with the first time of day."""
-    found = find_date(line[:300], FLOATING)
+    found = find_date(line[:300])
     return found.moment if found else None
 
 
 def date_in_name(name: str) -> tuple[datetime | None, str]:
     """Return the date in a file's name, with the time that follows it, if any; and the name without them."""
-    if (found := find_date(name, FLOATING)) is None:
+    if (found := find_date(name)) is None:
         return None, name
     day, stamp = found.moment.replace(hour=0, minute=0, second=0, tzinfo=FLOATING), _STAMP.match(name, found.end)
     if stamp and int(stamp["hour"]) < 24:
@@ -319,7 +319,7 @@ def _text_of(name: str, raw: bytes, limits: ParseLimits) -> tuple[str, int | Non
 
 def _daily_messages(lines: dialogue.Lines) -> list[dialogue.Message]:
     """Return the messages of a chat whose days stand on lines of their own, above those of its speakers."""
-    dated = ((number, find_date(line, FLOATING)) for number, line in lines if len(line) < 80)
+    dated = ((number, find_date(line)) for number, line in lines if len(line) < 80)
     days = {number: day.moment for number, day in dated if day and _DAY_ALONE.fullmatch(day.rest)}
     found = dialogue.dialogue_cues([(one, "" if one in days else line) for one, line in lines]) if len(days) > 1 else []
     said, last = sum(cue.speaker is not None for cue in found), max((cue.at or 0 for cue in found), default=0)

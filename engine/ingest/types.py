@@ -50,11 +50,7 @@ class ParseLimits(Struct, frozen=True):
 
 
 class UnreadableItem(Exception):
-    """An item that cannot be read; the reason contains none of its content."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """An item that cannot be read; its text is the reason, which contains none of the item's."""
 
 
 class Bug(UnreadableItem):
@@ -86,7 +82,7 @@ def item_or_bug(item: int, parse: Callable[[], ParsedItem]) -> ParsedItem:
     try:
         return isolate(parse)
     except Bug as bug:
-        return ParsedItem(item, None, problem=bug.reason)
+        return ParsedItem(item, None, problem=str(bug))
 
 
 def content_id(*parts: str) -> str:
