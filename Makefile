@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PLOTS  := $(VENV)/.bench
 PAGE   := $(VENV)/.page
+RAY    := $(VENV)/.ray
 SUPPLY := build/supply
 S3     := build/s3
 LOCKS  := tests/requirements.lock tests/models.lock
@@ -18,7 +19,7 @@ QUIET  := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 TOKENIZERS_
 SAME   := $(QUIET) PYTHONHASHSEED=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-budget test-slow attack test-page test-s3 check fix bench bench-quick docs lock audit screenshots screenshots-page nano adapters reader soak clean
+.PHONY: help setup demo test test-budget test-slow attack test-page test-s3 test-ray check fix bench bench-quick docs lock audit screenshots screenshots-page nano adapters reader soak clean
 
 help:  ## Show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-16s %s\n", $$1, $$2 }'
@@ -62,6 +63,13 @@ $(S3)/.ready: pyproject.toml
 
 test-s3: $(READY) $(S3)/.ready  ## Run the tests of tables in an object store, on a local S3 server
 	@$(SAME) $(BIN)/python -m pytest tests/cli/test_object_store.py
+
+$(RAY): $(READY)
+	@./tests/setup.sh $(VENV) '$(EXTRA)' ray
+	@touch $@
+
+test-ray: $(RAY)  ## Run the tests of `pkb ingest --engine ray` on a cluster of two workers (fetches 130 MB)
+	@$(QUIET) $(BIN)/python -m pytest -m "slow or not slow" tests/engine/ingest/test_cluster.py
 
 check: $(READY)  ## Format, lint, types and tests: must pass
 	@$(BIN)/ruff format --check .

@@ -32,6 +32,7 @@ _DENIED = "; on a Mac, allow your terminal: System Settings, Privacy & Security,
 When = Literal["auto", "now", "background", "later"]
 _MANY = 500  # chunks; a slow CPU embeds them in half a minute
 _REST_S = 120.0  # before idle jobs: the load of embedding is over, and somebody may have left the machine
+_Engine = Annotated[str | None, typer.Option(metavar="ray", help="Parse and embed on a cluster: ray, ray://HOST:PORT.")]
 _Quiet = Annotated[str | None, typer.Option(metavar="TIME", help="With --watch: wait for such a pause (default: 5s).")]
 _Poll = Annotated[str | None, typer.Option(metavar="TIME", help="With --watch: poll this often, without file events.")]
 
@@ -48,9 +49,7 @@ def ingest(
     prune: Annotated[bool, typer.Option("--prune", help="Remove documents of missing files, however many.")] = False,
     restore: Annotated[bool, typer.Option("--restore", help="Index forgotten messages of these paths again.")] = False,
     vectors: Annotated[When, typer.Option(help="When to compute embeddings; keyword search works at once.")] = "auto",
-    engine: Annotated[
-        str | None, typer.Option(metavar="ray", help="Parse and embed on a cluster: ray, ray://HOST:PORT.")
-    ] = None,
+    engine: _Engine = None,
     watch: Annotated[bool, typer.Option("--watch", help="Keep running, and index changes as they happen.")] = False,
     quiet: _Quiet = None,
     poll: _Poll = None,
@@ -65,9 +64,8 @@ def ingest(
     if find:
         paths = _find(paths, yes=yes, as_json=as_json, watch=watch)
     if watch:
-        if engine:
-            raise UsageError("--engine cannot be combined with --watch", "pkb ingest --engine ray")
-        if first := "PATH --restore" if restore else "--prune" if prune else "":
+        alone = {"PATH --restore": restore, "--prune": prune, f"--engine={engine}": engine}
+        if first := next((words for words, given in alone.items() if given), ""):
             step = f"pkb ingest {first}, then: pkb ingest --watch"
             raise UsageError(f"{first.split()[-1]} cannot be combined with --watch", step)
         _watch(paths or [], quiet, poll, as_json=as_json, kind=kind, collection=collection, embed=vectors != "later")
@@ -78,8 +76,7 @@ def ingest(
     began, paths = time.perf_counter(), paths or []
     with open_pkb() as pkb:
         if engine:
-            _use_cluster(pkb, engine)
-            vectors = "now" if vectors == "auto" else vectors
+            vectors = _use_cluster(pkb, engine, vectors)
         for check in unfit_places(pkb.session.home):
             output.say(f"pkb: warning: {check.found}; try: {check.next_step}")
         fetched, failed = pkb.fetch(paths, ask=ask_password, keep=offer_keeping, restore=restore,
@@ -101,11 +98,13 @@ def ingest(
     raise typer.Exit(3 if summary.problems else 0)
 
 
-def _use_cluster(pkb: "Pkb", engine: str) -> None:
+def _use_cluster(pkb: "Pkb", engine: str, when: When) -> When:
+    """Have a cluster parse and embed; returns when to embed, which a process behind this one could not."""
     import logging
 
     logging.disable()  # Ray would print its progress, and errors of tasks with values in them
     pkb.use_cluster(engine)
+    return "now" if when in ("auto", "background") else when
 
 
 def _find(paths: list[Path] | None, *, yes: bool, as_json: bool, watch: bool) -> list[Path]:

@@ -180,7 +180,7 @@ class Watcher:
             self._follow.wait()
 
     def _read(self, path: str, *, every: bool) -> None:
-        """Read a due root, and `every` file being written; later, where another process writes, or disk or store fail."""
+        """Read a due root, and `every` file being written; later if another one writes, or disk or store fail."""
         began = time.monotonic()
         try:
             with session(self._environ) as opened, opened.home.naming_disk("pkb ingest"):

@@ -10,6 +10,7 @@ import pickle
 import re
 import shutil
 import sys
+import warnings
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -23,7 +24,7 @@ from msgspec import Struct
 
 from engine.ingest.types import ParseLimits, content_id
 from engine.text.people import chunk_header, origin_line
-from engine.text.terminal import shorten
+from engine.text.terminal import line, shorten
 from store.catalog import BUG
 from store.errors import Locked, PkbError, UsageError
 from store.locks import Locks
@@ -201,7 +202,7 @@ def embed(
 _TASK_FILES, _TASK_BYTES = 200, 8 << 20  # that a task reads, unless a file is larger
 _SENT = 1 << 20  # characters of documents that a task sends at once
 _IN_FLIGHT, _STORE = 128 << 20, 512 << 20  # bytes of results that wait; of the object store of a local cluster
-_REACHED_S, _STARTED_MS = 5, 60_000
+_REACHED_S = 5
 _TEMPORARY = "pkb-ray-"  # with the id of the process; in /tmp, as paths of sockets must be short
 Batch = Mapping[str, Sequence[bytes]]  # of Ray Data: a column of pickled values
 
@@ -216,7 +217,7 @@ class Cluster:
         self._address, self._folder = engine.removeprefix("ray").removeprefix("://"), ""
         host, _, port = self._address.rpartition(":")
         if engine != "ray" and not (engine.startswith("ray://") and host and port.isdecimal()):
-            raise UsageError(f"--engine takes ray or ray://HOST:PORT, not {engine}", "pkb ingest --engine ray")
+            raise UsageError(f"--engine takes ray or ray://HOST:PORT, not {line(engine)}", "pkb ingest --engine ray")
         if find_spec("ray") is None:
             from engine.models.runtime import install_command
 
@@ -227,7 +228,9 @@ class Cluster:
             try:
                 create_connection((host, int(port)), _REACHED_S).close()
             except (OSError, OverflowError):
-                raise PkbError(f"no cluster answers at {engine}", f"ray status --address={self._address}") from None
+                raise PkbError(
+                    f"no cluster answers at {line(engine)}", f"ray status --address={line(self._address)}"
+                ) from None
 
     def read_all(
         self, files: Sequence[tuple[bytes, FileState]], raw_kind: str | None, limits: ParseLimits, root: str
@@ -237,7 +240,7 @@ class Cluster:
         how = {"raw_kind": raw_kind, "limits": limits, "root": root, "made_by": version("pkb")}
         crashes = (self._ray.exceptions.WorkerCrashedError, self._ray.exceptions.OutOfMemoryError)
         try:
-            for some in self._map([*_tasks(files)], _read_task, fn_kwargs=how):
+            for some in self._map([*_tasks(files)], _read_task, fn_kwargs=how, max_retries=1):
                 for one in some:
                     at, sent = (at + 1, 1) if isinstance(one, FileState) else (at, sent + 1)
                     yield one
@@ -280,7 +283,7 @@ class Cluster:
     def _ray(self) -> Any:
         """Connect to the cluster, or start one on this machine; return Ray."""
         how: dict[str, Any] = {"address": self._address or "local", "log_to_driver": False}
-        os.environ.setdefault("RAY_TASK_MAX_RETRIES", "1")  # then the files of a task are read one by one
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its log goes to the terminal
         if not self._address:
             from secrets import token_hex
             from tempfile import mkdtemp
@@ -289,20 +292,24 @@ class Cluster:
             self._folder = mkdtemp(prefix=f"{_TEMPORARY}{os.getpid()}-", dir="/tmp")
             # Its processes listen on all addresses, and answer who knows the token.
             os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token_hex(16), "RAY_USAGE_STATS_ENABLED": "0"}
-            os.environ.setdefault("RAY_agent_register_timeout_ms", str(_STARTED_MS))
             how |= {"_temp_dir": self._folder, "include_dashboard": False, "object_store_memory": _STORE}
             # Ray takes 127.0.0.1 for the address of the network; on a Mac it uses no other.
             how |= {"_node_ip_address": "127.0.0.2"} if sys.platform == "linux" else {}
         import ray
         import ray.data
+        from ray.util.annotations import RayDeprecationWarning
 
-        try:
-            ray.init(**how)
-        except Exception as error:
-            if isinstance(error, MemoryError):
-                raise
-            step = f"ray start --address={self._address} --num-cpus=0" if self._address else "pkb ingest"
-            raise PkbError(f"Ray did not start: {type(error).__name__}", step) from None
+        warnings.simplefilter("ignore", RayDeprecationWarning)  # of max_retries, which has no other place yet
+        for again in (not self._address, False):  # on a busy machine, its parts may start too late for each other
+            try:
+                ray.init(**how)
+                break
+            except Exception as error:
+                if isinstance(error, MemoryError):
+                    raise
+                if not again:
+                    step = f"ray start --address={line(self._address)} --num-cpus=0" if self._address else "pkb ingest"
+                    raise PkbError(f"Ray did not start: {type(error).__name__}", step) from None
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = context.print_on_execution_start = context.enable_auto_log_stats = False
         context.execution_options.preserve_order = True
@@ -342,7 +349,9 @@ def _read_task(
     if (here := version("pkb")) != made_by:
         raise PkbError(f"a worker has pkb {here}, not {made_by}", "install the same pkb on every machine")
     if not Path(root).exists():
-        raise PkbError(f"a worker does not see {root}", "mount it at the same path on every machine of the cluster")
+        raise PkbError(
+            f"a worker does not see {line(root)}", "mount it at the same path on every machine of the cluster"
+        )
     for value in batch["sent"]:
         found, size = list[FileState | ParsedItem](), 0
         for one in read_all(pickle.loads(value), raw_kind, limits, root):

@@ -91,7 +91,7 @@ class Embedder(Protocol):
     def knows(self, word: str) -> bool:
         """Return whether a word is one of its vocabulary, and not a chain of pieces that says little."""
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> object:
         """Return where it is loaded from, for a process with a core of its own, which loads it anew."""
         return {name: value for name, value in vars(self).items() if not hasattr(type(self), name)} | {"_workers": 1}
 

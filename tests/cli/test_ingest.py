@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -182,3 +183,33 @@ def test_what_was_named_inside_the_home_is_read_with_the_folder_around_it(fresh:
         assert ingest(fresh, *[[str(inner)], [str(home.parent)], []][number - 1])["documents"]["read"] == 1
     (home / "other.eml").write_bytes(message(4))
     assert (ingest(fresh)["documents"]["read"], kept(fresh)) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["--engine", "spark"],
+            "pkb: --engine takes ray or ray://HOST:PORT, not spark; try: pkb ingest --engine ray\n",
+        ),
+        (
+            ["--engine", "ray://a"],
+            "pkb: --engine takes ray or ray://HOST:PORT, not ray://a; try: pkb ingest --engine ray\n",
+        ),
+        (
+            ["--engine", "ray", "--watch"],
+            "pkb: --engine=ray cannot be combined with --watch; try: pkb ingest --engine=ray, then: pkb ingest --watch\n",
+        ),
+    ],
+)
+def test_an_engine_that_is_none_is_refused(fresh: Pkb, words: list[str], said: str) -> None:
+    ran = fresh("ingest", str(DATA), *words)
+    assert (ran.code, ran.out, ran.err) == (2, "", said)
+
+
+@pytest.mark.skipif(find_spec("ray") is not None, reason="Ray is installed")
+def test_without_ray_its_engine_names_the_command_that_installs_it(fresh: Pkb) -> None:
+    ran = fresh("ingest", str(DATA), "--engine", "ray")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert ran.err.startswith("pkb: --engine needs Ray, which is not installed; try: ")
+    assert "ray]" in ran.err

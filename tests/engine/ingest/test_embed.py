@@ -56,6 +56,17 @@ def test_the_newest_are_embedded_first(filled: Box) -> None:
     assert (set(said[:8]), set(said[16:])) == ({f"word{n}" for n in range(12, 20)}, {f"word{n}" for n in range(4)})
 
 
+def test_groups_behind_each_other_are_those_of_one_run(filled: Box) -> None:
+    store = filled.opened.vectors
+    store.use("hash-1")
+    ahead = [[row["id"] for row in store.wanted(4, after)] for after in range(0, 24, 4)]
+    in_turn = []
+    while rows := store.wanted(4):
+        in_turn.append([row["id"] for row in rows])
+        store.put(in_turn[-1], HashEmbedder().embed([row["text"] for row in rows]))
+    assert ahead == [*in_turn, []]
+
+
 def test_header_and_text_are_embedded(filled: Box) -> None:
     embedder = Recording()
     run(filled, embedder)

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,12 @@ def test_batches_side_by_side_give_what_batches_in_turn_give(minilm: MiniLM) -> 
 def test_a_question_is_embedded_like_any_text(minilm: MiniLM, text: str, length: int) -> None:
     asked = " ".join((text.split() * 60)[:length])
     assert np.allclose(minilm.embed_question(asked), minilm.embed([asked])[0], rtol=0, atol=1e-6)
+
+
+def test_it_travels_without_what_it_has_loaded(minilm: MiniLM) -> None:
+    here, packed = minilm.embed(["hello", "a rehearsal on Friday"]), pickle.dumps(minilm)
+    assert len(packed) < 1000
+    assert np.array_equal(pickle.loads(packed).embed(["hello", "a rehearsal on Friday"]), here)
 
 
 def test_no_text_gives_no_rows(minilm: MiniLM) -> None:

@@ -1,0 +1,112 @@
+"""What a cluster of Ray costs and gains beside one process, and what a killed worker costs.
+
+Run `python -m tests.bench.cluster FOLDER` after `make test-ray`. Reads made-up messages (tests.bench.scale) and embeds
+texts with the installed model: in this process, and on clusters of one and two workers on this machine, by turns. The
+first work on a cluster, which starts its workers, is counted apart. Processor seconds are those of this process and of
+all of Ray's.
+"""
+
+import os
+import time
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from threading import Timer
+
+import psutil
+
+from engine.ingest.chunking import Cluster
+from engine.ingest.files import read_all
+from engine.ingest.scan import state_of
+from engine.ingest.types import ParseLimits
+from engine.models.minilm import MiniLM
+from store.types import FileState
+from tests.bench.scale import write
+from tests.engine.ingest.ray_cluster import started, workers
+
+_GROUP, _WORDS = 128, 100  # texts embedded at once, and words of each
+Spent = tuple[float, float]  # processor seconds, seconds
+
+
+def main() -> None:
+    """Measure and print a line for each way."""
+    parser = ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--messages", type=int, default=4000)
+    parser.add_argument("--groups", type=int, default=4, help=f"of {_GROUP} texts to embed")
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = parser.parse_args()
+    mail = asked.folder / f"mail{asked.messages}"
+    if not mail.exists():
+        write(mail, 0, asked.messages, asked.messages)
+    found = sorted(os.fsencode(path) for path in mail.rglob("*") if path.is_file())
+    files = [(path, state) for path in found if (state := state_of(path))]
+    texts = [[f"w{group} " + f"word{at} " * _WORDS for at in range(_GROUP)] for group in range(asked.groups)]
+    print(f"load {os.getloadavg()[0]:.1f}, {len(files)} messages, {_GROUP * asked.groups} texts", flush=True)
+    for _ in range(asked.rounds):
+        for name, spent in _measured(files, str(mail), texts):
+            print(f"{name:<40}{spent[0]:9.2f} processor s{spent[1]:9.2f} s", flush=True)
+
+
+def _measured(files: list[tuple[bytes, FileState]], root: str, texts: list[list[str]]) -> Iterator[tuple[str, Spent]]:
+    limits = ParseLimits()
+    yield "read, one process", _spent(lambda: sum(1 for _ in read_all(files, None, limits, root)))
+    for threads in (1, 2):
+        embedder = MiniLM(workers=threads)
+        embedder.embed(texts[0][:8])
+        yield f"embed, one process, {threads} threads", _spent(lambda one=embedder: [*map(one.embed, texts)])  # type: ignore[misc]
+    for count in (1, 2):
+        with started(count) as address, closing(Cluster(address)) as cluster:
+
+            def read(on: Cluster = cluster) -> int:
+                return sum(1 for _ in on.read_all(files, None, limits, root))
+
+            def embed(on: Cluster = cluster) -> int:
+                return sum(len(one) for one in on.embed_all(MiniLM(), texts))
+
+            yield f"start, {count} workers", _spent(lambda on=cluster: [*on.read_all(files[:1], None, limits, root)])  # type: ignore[misc]
+            read()
+            yield f"read, {count} workers", _spent(read)
+            yield f"embed, {count} workers", _spent(embed)
+            if count == 2:
+                for name, work, task in (("read", read, "_read_task"), ("embed", embed, "_EmbedTask")):
+                    with _killing(task):
+                        yield f"{name}, {count} workers, one killed", _spent(work)
+
+
+@contextmanager
+def _killing(task: str) -> Iterator[None]:
+    """Kill one worker as soon as it works."""
+
+    def kill() -> None:
+        while not (busy := workers(task)):
+            time.sleep(0.05)
+        busy[0].kill()
+
+    timer = Timer(0.5, kill)
+    timer.daemon = True
+    timer.start()
+    yield
+    timer.cancel()
+
+
+def _spent(work: Callable[[], object]) -> Spent:
+    began, before = time.perf_counter(), _processor()
+    work()
+    return _processor() - before, time.perf_counter() - began
+
+
+def _processor() -> float:
+    """Return the processor seconds of this process and of those below it, also of ended ones."""
+    total = 0.0
+    for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
+        try:
+            total += sum(process.cpu_times()[:4])
+        except psutil.Error:
+            continue
+    return total
+
+
+if __name__ == "__main__":
+    main()
