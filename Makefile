@@ -7,7 +7,7 @@ PLOTS  := $(VENV)/.bench
 PAGE   := $(VENV)/.page
 RAY    := $(VENV)/.ray
 SUPPLY := build/supply
-S3     := build/s3
+BANK   := build/bank
 LOCKS  := tests/requirements.lock tests/models.lock
 SYSTEM := $(shell uname -s)
 EXTRA  := $(if $(filter Linux,$(SYSTEM)),[cpu])
@@ -19,7 +19,7 @@ QUIET  := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 TOKENIZERS_
 SAME   := $(QUIET) PYTHONHASHSEED=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-budget test-slow attack test-page test-s3 test-ray check fix bench bench-quick docs lock audit screenshots screenshots-page nano adapters reader soak clean
+.PHONY: help setup demo test test-budget test-slow attack test-page test-bank test-ray check fix bench bench-quick docs lock audit screenshots screenshots-page nano adapters reader soak clean
 
 help:  ## Show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-16s %s\n", $$1, $$2 }'
@@ -57,11 +57,11 @@ test-page: $(PAGE)  ## Run the tests of the page in a browser (needs Chromium)
 	@$(QUIET) $(BIN)/python -m pytest tests/page
 
 # An environment of its own: the server's packages would hold back ours.
-$(S3)/.ready: pyproject.toml
-	@./tests/setup.sh $(S3) '' s3
+$(BANK)/.ready: pyproject.toml
+	@./tests/setup.sh $(BANK) '' bank
 	@touch $@
 
-test-s3: $(READY) $(S3)/.ready  ## Run the tests of tables in an object store, on a local S3 server
+test-bank: $(READY) $(BANK)/.ready  ## Run the tests of tables in an object store, on a local S3 server
 	@$(SAME) $(BIN)/python -m pytest tests/cli/test_object_store.py
 
 $(RAY): $(READY)

@@ -97,7 +97,7 @@ class Unreachable(PkbError):
     def __init__(self, place: str, said: str) -> None:
         """`said` is a library's message, of which nothing is shown."""
         found = ((why, step) for marks, why, step in _STORE if any(one in said for one in marks))
-        why, step = next(found, ("no answer", "try again once it answers, or check AWS_ENDPOINT_URL"))
+        why, step = next(found, ("no answer", "the same command once it answers, or check AWS_ENDPOINT_URL"))
         super().__init__(f"cannot reach {place}: {why}", step)
 
 

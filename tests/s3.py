@@ -1,6 +1,6 @@
 """An S3 server for tests of tables in an object store, as a process, and a way to it that can fail.
 
-The server is moto's, from an environment of its own that `make test-s3` creates: its packages would hold back ours.
+The server is moto's, from an environment of its own that `make test-bank` creates: its packages would hold back ours.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import Literal
 from urllib.request import Request, urlopen
 from xml.etree import ElementTree
 
-PROGRAM = Path(__file__).parents[1] / "build" / "s3" / "bin" / "moto_server"
+PROGRAM = Path(__file__).parents[1] / "build" / "bank" / "bin" / "moto_server"
 KEY, SECRET = "AKIATESTKEYOFPKB0001", "s3cr3tOfTheTestsOfPkbThatNoFileMayHold"
 Break = Literal["close", "stall"]
 _XML = "{http://s3.amazonaws.com/doc/2006-03-01/}"

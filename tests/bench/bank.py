@@ -1,7 +1,7 @@
 """Search tables in an object store against local ones: milliseconds by the clock, by turns, and requests.
 
-Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.bank [--chunks N] [--rounds N]`, after `make test-s3`. The server runs
-on this machine: another one adds the time of a round trip to each request.
+Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.bank [--chunks N] [--rounds N]`, after `make test-bank`. The server
+runs on this machine: another one adds the time of a round trip to each request.
 """
 
 import os

@@ -1,23 +1,23 @@
 """Search tables in an object store: what a home does there; a store that vanishes, stalls, refuses or is another's."""
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 
 import lancedb
 import pytest
 
+from store.checksums import settle_place
+from store.database import open_ledger
 from tests import s3
 from tests.cli.conftest import Pkb
 from tests.s3 import KEY, SECRET, Server, Way
+from tests.store.kit import Fuse, HashEmbedder, Killed, Opened, entry, home_in
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not s3.PROGRAM.exists(), reason="no S3 server: make test-s3 creates one"),
+    pytest.mark.skipif(not s3.PROGRAM.exists(), reason="no S3 server: make test-bank creates one"),
 ]
 SECRET_WORD = "quokkapower"
 MAIL = {
@@ -128,6 +128,7 @@ def test_answers_are_those_of_a_home_with_local_tables(
     assert any(key.startswith("pkb/chunks.lance/data/") for key in server.objects(bucket))
     assert list(files(tmp_path / "one/home/tables")) == []
     assert wrong(filled) == []
+    assert f"ok    tables     s3://{bucket}/pkb, " in filled("doctor").out
     local = open_home("two", "")
     assert local("ingest", str(mail)).code == 0
     assert shown(local) == remote
@@ -211,6 +212,7 @@ def test_without_the_store_cached_and_indexed_answers_come_and_the_rest_names_it
     again = filled("ask", QUESTION, env=env)
     assert (again.code, again.out.splitlines()[:4]) == (0, first.out.splitlines()[:4])
     assert "420" in filled("ask", "What did the roof of the barn cost?").out
+    assert f"BAD   tables     cannot reach s3://{bucket}/pkb: no answer" in filled("doctor").out
     for words in (["show", str(mail / "roof.eml")], ["ingest"], ["forget", str(mail / "roof.eml"), "--yes"]):
         done = filled(*words)
         assert (done.code, done.out) == (1, "")
@@ -311,14 +313,37 @@ def test_tables_stay_where_they_are(filled: Pkb, open_home: Open, mail: Path, tm
     assert "Dele Marsh" in filled("ask", QUESTION).out
 
 
-def test_a_killed_ingest_is_finished_by_the_next(pkb: Pkb, mail: Path) -> None:
-    for seconds in (1.5, 2.5, 3.5):
-        process = subprocess.Popen([sys.executable, "-m", "cli.app", "ingest", str(mail)], env=os.environ)
+def test_a_kill_at_every_other_step_leaves_each_table_as_it_was(
+    server: Server, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, value in s3.environment(server.endpoint).items():
+        monkeypatch.setenv(variable, value)
+    home = home_in(tmp_path)
+    home.create()
+    with closing(open_ledger(home.ledger, create=True)) as ledger:
+        settle_place(ledger, f"s3://{bucket}/pkb")
+    embedder = HashEmbedder()
+    for steps in count(1, 2):
+        opened = Opened(home, Fuse(steps))
+        is_killed = False
         try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-    assert pkb("ingest", str(mail)).code == 0
-    assert pkb("stats", "--json").row["index"]["documents"] == len(MAIL)
-    assert wrong(pkb) == []
+            opened.keep(entry("a", "one text"), entry("b", "another text"))
+            opened.keep(entry("a", "one text"), removes=["b"])
+            opened.vectors.use(embedder.fingerprint)
+            if opened.vectors.missing:
+                opened.vectors.put(["a/0"], embedder.embed(["one text"]))
+            opened.knowledge.compact()
+        except Killed:
+            is_killed = True
+        opened.ledger.close()
+        after = Opened(home)
+        assert after.tables.has_leftovers() <= is_killed
+        after.knowledge.recover()
+        after.tables.remove_leftovers()
+        assert after.wrong() == []
+        held = after.chunks()
+        after.ledger.close()
+        if not is_killed:
+            break
+    assert held == {"a/0": "one text"}
+    assert steps > 10
