@@ -84,11 +84,9 @@ class FetchedNode:
     @property
     def tensors(self) -> list[Tensor]:
         """Return its tensors, without a copy."""
-        data, first = self.file.getbuffer(), len(self.file.getbuffer()) - self.header.payload_bytes
-        return [
-            Tensor(one.name, one.dtype, one.shape, data[first + one.begin : first + one.end])
-            for one in self.header.payloads
-        ]
+        whole = self.file.getbuffer()
+        data = whole[len(whole) - self.header.payload_bytes :]
+        return [Tensor(one.name, one.dtype, one.shape, data[one.begin : one.end]) for one in self.header.payloads]
 
 
 BITS = 5  # of a rounded number, about, once compressed

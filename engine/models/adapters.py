@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from engine.models import lookup
-from engine.models.lookup import INDEX, digest, find, fingerprint, read_object
+from engine.models.lookup import INDEX, digest, find, fingerprint, read_header, read_object
 from engine.types import Check, Checks
 from store.errors import PkbError, UsageError
 from store.home import replacing
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 BASE, DOWN, UP = "base", ".lora_a", ".lora_b"  # metadata key; suffixes of (inputs, rank) and (rank, outputs)
 _NORM = "model.norm.weight"
 MOST_BYTES = 4 << 30  # of factors
-_HEADER = 1 << 24  # bytes; a longer one is damaged
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size")
 CONFIG, WEIGHTS = "adapter_config.json", "adapters.safetensors"
 ACTIVATED = "activated"  # key of the config, which mlx-lm ignores
@@ -76,17 +75,6 @@ def base_of(folder: Path) -> str:
     except _DAMAGED:
         return ""
     return blake2b(struct.pack(f"<{len(sizes)}q", *sizes) + norm, digest_size=16).hexdigest()
-
-
-def read_header(file: Any) -> dict[str, Any]:
-    """Read the header of a safetensors file; ValueError if it is damaged."""
-    (length,) = struct.unpack("<Q", file.read(8))
-    if length > _HEADER:
-        raise ValueError("the header is too long")
-    found = json.loads(file.read(length))
-    if not isinstance(found, dict):
-        raise ValueError("the header is not an object")
-    return found
 
 
 def factors_of(path: Path, down: str = DOWN, up: str = UP) -> dict[str, tuple[int, ...]]:

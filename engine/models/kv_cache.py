@@ -7,7 +7,6 @@ times a fixed angle, so rotations add up. Whether a model has one, and no other 
 model itself, not inferred from its name.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -18,7 +17,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from store.kv_files import WIDTHS, Tensor
+from engine.models.lookup import read_header
+from store.kv_files import WIDTHS, BadNode, Tensor, opened
 
 Arrays = Mapping[str, Any]  # by name
 
@@ -32,8 +32,6 @@ MLX_DTYPES = {
     "F32": ("float32", "uint32"), "F16": ("float16", "uint16"), "BF16": ("bfloat16", "uint16"),
     "I32": ("int32", "uint32"), "U32": ("uint32", "uint32"), "I8": ("int8", "uint8"),
 }  # fmt: skip
-_LENGTH = 8  # bytes of the header's length, little-endian
-_MAX_HEADER = 4 << 20  # bytes
 _GROWTH, _HEADROOM = 256, 64  # tokens: the step by which mlx-lm grows a cache; space for a question
 
 
@@ -76,10 +74,8 @@ def _buffers(kinds: Mapping[str, _Layout], capacity: int, *, in_place: bool) -> 
 
 def _open(path: Path, stack: ExitStack) -> _File:
     """Open a file and parse its header; a malformed one raises any of `_MALFORMED`."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    stack.callback(os.close, descriptor)
-    length = int.from_bytes(os.read(descriptor, _LENGTH), "little")
-    entries = json.loads(os.read(descriptor, min(length, _MAX_HEADER)))
+    file = stack.enter_context(opened(path))
+    entries = read_header(file)
     entries.pop("__metadata__", None)
     tokens, kinds, end = next(iter(entries.values()))["shape"][2], dict[str, _Layout](), 0
     for name, entry in entries.items():
@@ -89,11 +85,11 @@ def _open(path: Path, stack: ExitStack) -> _File:
         if (one, count, [begin, end]) != (1, tokens, entry["data_offsets"]):
             raise ValueError("the tensors are not contiguous or not of the same tokens")
         kinds[name] = kind
-    return _File(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR), tokens, kinds)
+    return _File(file.fileno(), file.tell(), tokens, kinds)
 
 
 # What a malformed file raises.
-_MALFORMED = (OSError, ValueError, TypeError, LookupError, AttributeError)
+_MALFORMED = (BadNode, OSError, ValueError, TypeError, LookupError, AttributeError)
 ReadAt = Callable[[int, Sequence[memoryview], int], int]  # as os.preadv: a descriptor, buffers, an offset
 
 

@@ -430,3 +430,17 @@ def read_object(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+_HEADER = 1 << 24  # bytes; a longer one is damaged
+
+
+def read_header(file: Any) -> dict[str, Any]:
+    """Read the header of a safetensors file, up to the first tensor; ValueError if it is damaged."""
+    length = int.from_bytes(file.read(8), "little")
+    if length > _HEADER:
+        raise ValueError("the header is too long")
+    found = json.loads(file.read(length))
+    if not isinstance(found, dict):
+        raise ValueError("the header is not an object")
+    return found

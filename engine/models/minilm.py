@@ -8,7 +8,6 @@ last layer score where an answer starts and ends and which sentence supports it;
 holds no answer, and how relevant it is. Its weights are a difference of low rank on the installed embedder's.
 """
 
-import json
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -163,16 +162,15 @@ BROKEN = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, M
 def open_tensors(path: Path) -> dict[str, NDArray[Any]]:
     """Map a safetensors file into memory as read-only arrays; PkbError if it is damaged."""
     with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
         try:
-            header = json.loads(file.read(size))
+            header = lookup.read_header(file)
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             header.pop("__metadata__", None)
             found = dict[str, NDArray[Any]]()
             for name, entry in header.items():
                 dtype, (first, last) = np.dtype(DTYPES[entry["dtype"]]), entry["data_offsets"]
                 count = (last - first) // dtype.itemsize
-                found[name] = np.frombuffer(data, dtype, count, 8 + size + first).reshape(entry["shape"])
+                found[name] = np.frombuffer(data, dtype, count, file.tell() + first).reshape(entry["shape"])
         except BROKEN as error:
             step = f"delete {path.parent}, then: pkb model pull embedder"
             raise PkbError(f"{path.name} is not a complete safetensors file", step) from error
