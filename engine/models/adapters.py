@@ -2,8 +2,8 @@
 
 An ordinary adapter acts on every token, so its KV tensors are its own. An activated one (arXiv 2504.12397) acts on the
 last segment of a prompt and on what is generated: the tensors of everything before are the base model's, bit for bit.
-So does a role adapter, which comes with pkb or a model for the few tasks that pkb gives it. MLX is imported inside
-functions, because BLAS must be loaded before it.
+So does a role adapter, which comes with pkb or a model for the few tasks that pkb gives it. MLX is imported at first
+use, because BLAS must be loaded before it.
 """
 
 import json
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.models import lookup
 from engine.models.lookup import INDEX, digest, find, fingerprint, read_header, read_object
+from engine.models.runtime import mx
 from engine.types import Check, Checks
 from store.errors import PkbError, UsageError
 from store.home import replacing
@@ -196,8 +197,6 @@ def _check_peft(config: Mapping[str, Any], name: str) -> None:
 
 def _from_peft(folder: Path, config: Mapping[str, Any], name: str) -> None:
     """Rewrite an adapter of PEFT, which adds scale * B @ A to a weight, in mlx-lm's form: A and B transposed."""
-    import mlx.core as mx
-
     rank, alpha, scale = config.get("r"), config.get("lora_alpha"), None
     if isinstance(rank, int) and rank > 0 and isinstance(alpha, (int, float)):
         scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
@@ -296,8 +295,6 @@ def _misfit(layer: Any, inputs: int, outputs: int) -> str:
 
 def load_factors(adapter: Adapter) -> dict[str, Any]:
     """Read an adapter's factors by name; PkbError if a file is missing, damaged, or another than was read."""
-    import mlx.core as mx
-
     try:
         found = mx.load(str(adapter.weights))
         if not isinstance(found, dict):
@@ -310,8 +307,6 @@ def load_factors(adapter: Adapter) -> dict[str, Any]:
 
 def check_values(adapter: Adapter) -> None:
     """Raise PkbError if an adapter's factors have a value that is not a number, as after a failed training."""
-    import mlx.core as mx
-
     for name, factor in load_factors(adapter).items():
         if not mx.all(mx.isfinite(factor)).item():
             raise PkbError(f"adapter {adapter.name} is damaged: {name[:80]} has values that are not numbers", _NEXT)

@@ -26,6 +26,7 @@ from engine.models.gguf import GgufHeader, TensorPlace, config, special, tokeniz
 from engine.models.load import LOAD_ERRORS, SPECIAL_TOKENS, TEMPLATE_KEY, frame
 from engine.models.lookup import BITS, CONFIG, MINILM_WEIGHTS, TOKENS, InstalledModel, repository
 from engine.models.mlx import shapes
+from engine.models.runtime import mx
 from store.errors import Locked
 from store.locks import Lease
 
@@ -146,8 +147,6 @@ def _texts(plan: Plan) -> dict[str, str]:
 
 
 def _write(plan: Plan, path: Path, tick: Callable[[int], None]) -> None:
-    import mlx.core as mx
-
     done, arrays = 0, dict[str, Any]()
     with plan.header.path.open("rb") as source, path.open("wb") as file:
         for name, place in plan.tensors.items():
@@ -210,8 +209,6 @@ def unpack_e5(folder: Path) -> None:
 
 
 def _arrays(plan: Plan, name: str, place: TensorPlace, data: bytes) -> dict[str, Any]:
-    import mlx.core as mx
-
     base, is_packed = name.removesuffix(".weight"), _bits(place) is not None
     raw = np.frombuffer(data, np.uint8).reshape(place.shape[0] if len(place.shape) > 1 else 1, -1)
     step = max(1, SLICE // raw.shape[1])
@@ -233,8 +230,6 @@ def _arrays(plan: Plan, name: str, place: TensorPlace, data: bytes) -> dict[str,
 
 def _halves(raw: Bytes, place: TensorPlace, plan: Plan) -> Any:
     """Decode rows to a 16-bit dtype; a value too large for it becomes its largest."""
-    import mlx.core as mx
-
     values: NDArray[np.float32] = dequantize(raw, place.kind)
     if plan.header.architecture.startswith("gemma") and place.name.endswith("norm.weight"):
         values = values - np.float32(1)  # mlx-lm adds 1 to Gemma's norms, llama.cpp does not

@@ -1,10 +1,10 @@
 """A model's KV cache as plain tensors: sliced by segment, packed, read from files and restored, its keys moved.
 
 The only module that uses mlx-lm's cache classes. Knows safetensors files, of which it reads ranges of tokens directly
-into the buffers of a cache; no prompts and no store. MLX is imported inside functions, because BLAS must be loaded
-before it. Keys are moved by the layer's own rope, in fp32: a plain one rotates each pair of a key's values by position
-times a fixed angle, so rotations add up. Whether a model has one, and no other positional encoding, is tested on the
-model itself, not inferred from its name.
+into the buffers of a cache; no prompts and no store. MLX is imported at first use, because BLAS must be loaded before
+it. Keys are moved by the layer's own rope, in fp32: a plain one rotates each pair of a key's values by position times a
+fixed angle, so rotations add up. Whether a model has one, and no other positional encoding, is tested on the model
+itself, not inferred from its name.
 """
 
 import os
@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from engine.models.lookup import read_header
+from engine.models.runtime import mx
 from store.kv_files import WIDTHS, BadNode, Tensor, opened
 
 Arrays = Mapping[str, Any]  # by name
@@ -61,8 +62,6 @@ class _File:
 
 def _buffers(kinds: Mapping[str, _Layout], capacity: int, *, in_place: bool) -> dict[str, Any]:
     """Return integer arrays of MLX, or of numpy, for so many tokens."""
-    import mlx.core as mx
-
     shapes = {name: (1, layout.heads, capacity, layout.width) for name, layout in kinds.items()}
     integers = {name: MLX_DTYPES[layout.dtype][1] for name, layout in kinds.items()}
     if not in_place:
@@ -150,8 +149,6 @@ class RangeReader:
 
     def take(self) -> Arrays:
         """Return the arrays, which the reader gives up; tokens that were not read have any values."""
-        import mlx.core as mx
-
         raw, self._raw = self._raw, {}
         self._into = {}  # as long as a buffer is in use, MLX copies an array that changes
         arrays = {name: mx.array(one) if isinstance(one, np.ndarray) else one for name, one in raw.items()}
@@ -168,8 +165,6 @@ _SCALES, _INT8_MAX = ".scales", 127
 
 def tensor(name: str, array: Any) -> Tensor:
     """Copy an array's bytes out of MLX."""
-    import mlx.core as mx
-
     own = str(array.dtype).removeprefix("mlx.core.")
     dtype, integers = next((dtype, there[1]) for dtype, there in MLX_DTYPES.items() if there[0] == own)
     raw: Any = mx.contiguous(array).view(getattr(mx, integers))  # no buffer in MLX's stubs
@@ -178,8 +173,6 @@ def tensor(name: str, array: Any) -> Tensor:
 
 def array(tensor: Tensor) -> Any:
     """Copy a stored tensor into an array."""
-    import mlx.core as mx
-
     name, integers = MLX_DTYPES[tensor.dtype]
     return mx.array(np.frombuffer(tensor.buffer, integers).reshape(tensor.shape)).view(getattr(mx, name))
 
@@ -189,8 +182,6 @@ def pack(name: str, array: Any, bits: int) -> dict[str, Any]:
 
     Each token and head has its own scales, so that its stored form does not depend on the others.
     """
-    import mlx.core as mx
-
     *shape, width = array.shape
     if not bits or not width:
         return {name: mx.contiguous(array)}
@@ -212,8 +203,6 @@ def unpack(found: Arrays, name: str) -> Any:
 
 def concatenated(parts: Iterable[Any]) -> Any:
     """Concatenate keys or values along the tokens."""
-    import mlx.core as mx
-
     found = list(parts)
     return found[0] if len(found) == 1 else mx.concatenate(found, axis=2)
 
@@ -234,8 +223,6 @@ def normalize_layer(part: Any, name: str, count: int, bits: int) -> dict[str, An
 
     Returns the arrays to store; none for a layer that holds every token unchanged, which can be cut at any time.
     """
-    import mlx.core as mx
-
     found = kind(part)
     if found == "state":
         part.cache = [None if array is None else mx.contiguous(array) for array in part.cache]
@@ -316,8 +303,6 @@ def begin(model: Any) -> Cache:
 
 def compute(cache: Cache) -> None:
     """Evaluate the arrays of a cache, but no logits."""
-    import mlx.core as mx
-
     mx.eval([layer.state for layer in cache])
     mx.clear_cache()
 
@@ -351,8 +336,6 @@ def normalize(cache: Cache, count: int, bits: int = 0) -> Captured:
 
     Returns the arrays to store that cannot be cut from the cache later.
     """
-    import mlx.core as mx
-
     found: dict[str, Any] = {}
     for name, part in _parts(cache):
         found |= normalize_layer(part, name, count, bits)
@@ -377,8 +360,6 @@ def restore(cache: Cache, paths: Sequence[Path]) -> Cache:
 
     Arrays are read in the calling thread.
     """
-    import mlx.core as mx
-
     try:
         opened: list[Any] = [mx.load(str(path)) for path in paths]  # read by the thread that evaluates them
         for name, part in _parts(cache):
@@ -441,8 +422,6 @@ def extend(cache: Cache, layers: Sequence[tuple[Any, Any]]) -> Cache:
 
 def take(cache: Cache, start: int, stop: int) -> Arrays:
     """Copy the keys and values of some tokens out of a sliceable cache."""
-    import mlx.core as mx
-
     found = {name: mx.contiguous(array[..., start:stop, :]) for name, array in _arrays(cache).items()}
     mx.eval(list(found.values()))
     return found
@@ -472,8 +451,6 @@ def rotated(rope: Rope, keys: Any, by: int) -> Any:
 
     Each is passed as a one-token text, because a rope counts tokens.
     """
-    import mlx.core as mx
-
     wide = keys.transpose(2, 1, 0, 3).astype(mx.float32)
     return rope(wide, offset=by).transpose(2, 1, 0, 3).astype(keys.dtype)
 
@@ -487,8 +464,6 @@ def ropes(model: Any, cache: Sequence[Any], context: int = _OFFSETS[-1]) -> Rope
         raise FixedKeys("it does not keep the keys and values of every token")
     if len(model.layers) != len(cache):
         raise FixedKeys("its layers share their keys")
-    import mlx.core as mx
-
     found = list[Rope]()
     for layer in model.layers:
         named = [module for name, module in layer.named_modules() if name.rpartition(".")[2].endswith(_NAMES)]
@@ -508,8 +483,6 @@ def ropes(model: Any, cache: Sequence[Any], context: int = _OFFSETS[-1]) -> Rope
 
 def _try(rope: Rope, width: int, offsets: Sequence[int]) -> None:
     """Check that rotating in two steps equals rotating at once."""
-    import mlx.core as mx
-
     keys = mx.random.normal((1, 1, 1, width), key=mx.random.key(0))
     if not _alike(rope(keys, offset=0), keys):
         raise FixedKeys("its rope scales keys")
@@ -519,8 +492,6 @@ def _try(rope: Rope, width: int, offsets: Sequence[int]) -> None:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    import mlx.core as mx
-
     tolerance = _TOLERANCE + 2 * float(mx.finfo(other.dtype).eps)  # one more rounding to the width of the keys
     apart = mx.abs(one.astype(mx.float32) - other.astype(mx.float32)).max()
     return bool((apart <= tolerance * mx.maximum(mx.abs(other).max(), 1e-6)).item())

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from engine.models import lookup, runtime
 from engine.models.lookup import MINILM_WEIGHTS, READER, TOKENS, InstalledModel
+from engine.models.runtime import mx
 from engine.models.types import Embedder, Tokens, batches, open_tokenizer
 from store.errors import NoModel, PkbError, UsageError
 from store.types import Vectors
@@ -350,8 +351,6 @@ class Qwen3(Embedder):
 
     def _rows(self, batch: TokenIds) -> Vectors:
         """Return a unit vector for each text; attention is causal, so padding on the right has no effect."""
-        import mlx.core as mx
-
         ids = np.zeros((len(batch), max(map(len, batch))), np.int32)
         for row, tokens in zip(ids, batch, strict=True):
             row[: len(tokens)] = tokens

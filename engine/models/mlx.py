@@ -1,7 +1,7 @@
 """A language model on MLX, of any architecture of mlx-lm: prefill by segment, greedy decoding, speculative drafts.
 
-Knows no prompts, and only the weights in a model's folder. MLX is imported inside functions, because BLAS must be
-loaded before it.
+Knows no prompts, and only the weights in a model's folder. MLX is imported at first use, because BLAS must be loaded
+before it.
 """
 
 import os
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from engine.models import kv_cache, runtime
 from engine.models.adapters import Adapter, AttachedAdapter, wear
 from engine.models.kv_cache import Cache, Captured, RangeReader, ReadAt
-from engine.models.runtime import Device, device
+from engine.models.runtime import Device, device, mx
 from engine.models.types import Drafter, Frame, Tokens, spelled
 from store.kv_files import borders
 
@@ -36,8 +36,6 @@ def decode_ids(
     Without a draft, the next step starts before the token of the last one is read. Drafts depend only on their texts
     and the answer, never on the cache; so do the steps, and thus the rounding of the logits.
     """
-    import mlx.core as mx
-
     pending, is_known, left = first, False, most
     try:
         while left > 0:
@@ -124,8 +122,6 @@ class Mlx:
 
     def prefill(self, cache: Cache, ids: Sequence[int], *, adapted: bool = False) -> Captured:
         """Prefill one whole segment, a sub-step at a time; an interrupt takes effect between two of them."""
-        import mlx.core as mx
-
         assert kv_cache.length(cache) + len(ids) <= self.context, "the prompt is longer than the model's context"
         captured, by_step = list[Captured](), kv_cache.is_sliceable(cache)
         for start, end in pairwise((0, *borders(len(ids), self.sub_step))):
@@ -181,22 +177,16 @@ class Mlx:
 
     def logits(self, cache: Cache, ids: Sequence[int]) -> NDArray[np.float32]:
         """Prefill the last segment and return the logits of the next token: (vocabulary,)."""
-        import mlx.core as mx
-
         return np.array(self._last(cache, ids)[0, -1].astype(mx.float32))
 
     def _likeliest(self, cache: Cache, logits: Any) -> Any:
         """Start computing the likeliest next ids: (rows,) from logits (1, rows, vocabulary)."""
-        import mlx.core as mx
-
         async_eval: Any = mx.async_eval  # has no types in MLX's stubs
         ids = mx.argmax(logits[0], axis=-1)
         async_eval(ids)
         return ids
 
     def _last(self, cache: Cache, ids: Sequence[int]) -> Any:
-        import mlx.core as mx
-
         assert ids, "the last segment of a prompt is empty"
         last = (0, *borders(len(ids), self.sub_step))[-2]
         self.prefill(cache, ids[:last], adapted=True)
@@ -249,7 +239,6 @@ def open_headless(folder: Path) -> Any:
 
 def evaluate(model: Any, device: Device) -> Any:
     """Read the weights of a model that was opened lazily, in the width that is fast there; returns it."""
-    import mlx.core as mx
     from mlx.utils import tree_flatten
     from mlx_lm.utils import dequantize_model
 
@@ -278,7 +267,6 @@ def attend(queries: Any, keys: Any, values: Any, cache: Any, scale: float, mask:
 
     A single row goes to mlx-lm: it is fast, and must stay asynchronous in decoding.
     """
-    import mlx.core as mx
     from mlx_lm.models import base
 
     batch, heads, rows, width = queries.shape

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache as once
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from struct import pack
@@ -19,8 +20,25 @@ from engine.models.lookup import HALF, SINGLE, WEIGHTS, bits, package_folders, r
 from store.database import Ledger
 from store.errors import NoModel, UsageError
 
+
+class _AtFirstUse:
+    """A module that is imported when something of it is first used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._name), name)
+
+
 if TYPE_CHECKING:
     from ctypes import _NamedFuncPointer
+
+    import mlx.core
+
+    mx = mlx.core
+else:
+    mx = _AtFirstUse("mlx.core")  # after load_blas, whenever the modules that use it are imported
 
 
 PRODUCTS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")  # what MLX multiplies matrices with
@@ -193,8 +211,6 @@ def arithmetic() -> dict[str, str]:
     blas, threads = _loaded[0] if _loaded else ("", "")
     gpu, on = dict[str, str](), device()
     if on != "cpu":
-        import mlx.core as mx
-
         gpu = gpu_parts(mx.device_info(), libraries() if on == "cuda" else f"macOS {platform.mac_ver()[0]}")
     return gpu | {
         "device": on,
@@ -247,8 +263,6 @@ def needed_by(folder: Path, device: Device) -> int:
 
 def limit(share: float) -> None:
     """Limit MLX to a share of this machine's memory; on Metal, keep its buffers from being paged out."""
-    import mlx.core as mx
-
     mx.set_memory_limit(int(total() * share))
     mx.set_cache_limit(BUFFERS)
     if working_set := mx.device_info().get("max_recommended_working_set_size"):
@@ -271,6 +285,4 @@ def release() -> None:
         with suppress(AttributeError):  # another C library than glibc
             ctypes.CDLL(None).malloc_trim(0)
     if "mlx.core" in sys.modules:
-        import mlx.core as mx
-
         mx.clear_cache()
