@@ -261,8 +261,8 @@ class Cluster:
 
     def close(self) -> None:
         """Leave the cluster; one on this machine ends with all that it wrote."""
-        if ray := sys.modules.get("ray"):
-            ray.shutdown()
+        if ("_ray" in vars(self) or self._folder) and "ray" in sys.modules:
+            sys.modules["ray"].shutdown()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -25,7 +25,7 @@ from store.types import FileState
 from tests.bench.scale import write
 from tests.engine.ingest.ray_cluster import started, workers
 
-_GROUP, _WORDS = 128, 100  # texts embedded at once, and words of each
+_GROUP, _WORDS = 32, 100  # texts embedded at once, and words of each
 Spent = tuple[float, float]  # processor seconds, seconds
 
 
@@ -34,7 +34,7 @@ def main() -> None:
     parser = ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--messages", type=int, default=4000)
-    parser.add_argument("--groups", type=int, default=4, help=f"of {_GROUP} texts to embed")
+    parser.add_argument("--groups", type=int, default=8, help=f"of {_GROUP} texts to embed")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     mail = asked.folder / f"mail{asked.messages}"

@@ -198,7 +198,8 @@ def test_what_was_named_inside_the_home_is_read_with_the_folder_around_it(fresh:
         ),
         (
             ["--engine", "ray", "--watch"],
-            "pkb: --engine=ray cannot be combined with --watch; try: pkb ingest --engine=ray, then: pkb ingest --watch\n",
+            "pkb: --engine=ray cannot be combined with --watch; "
+            "try: pkb ingest --engine=ray, then: pkb ingest --watch\n",
         ),
     ],
 )
