@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.retrieval.retrieve import RetrievalLimits, retrieve
+from engine.retrieval.retrieve import RankWeights, retrieve
 from store.documents import Knowledge
 from store.mapped_index import MappedIndex
 from store.search import Reader
@@ -65,12 +65,12 @@ def _runs(opened: Opened, number: int) -> Iterator[tuple[str, Callable[[], objec
     reader = Reader(opened.ledger, lambda: opened.tables, index)
     asked, vector = _question(opened, np.random.default_rng(number))
     index.update()
-    yield "retrieve", lambda: retrieve(reader, vector, asked, Scope(), 5, RetrievalLimits())
+    yield "retrieve", lambda: retrieve(reader, vector, asked, Scope(), RankWeights())
     yield "text of a document", lambda: reader.documents([f"{number:032x}"])
     name = f"{number + opened.home.data.stat().st_ino:032x}"
     new = IndexedDocument(Document(name, "mail", "new", "", (), None, None, "", ()), (), (), ("Mail",))
     yield "commit of a document", lambda: Knowledge(opened.ledger, lambda: opened.tables).commit([new], lambda: None)
-    yield "retrieve after a commit", lambda: retrieve(reader, vector, asked, Scope(), 5, RetrievalLimits())
+    yield "retrieve after a commit", lambda: retrieve(reader, vector, asked, Scope(), RankWeights())
     if not number:
         yield "rewriting all tables", Knowledge(opened.ledger, lambda: opened.tables).compact
 

@@ -186,7 +186,7 @@ class Server:
 
     def restart(self) -> bool:
         """Start the server anew; llama.cpp's first slot is saved before and restored, where it has a path for that."""
-        slot = f"{self.client.endpoint.root}/slots/0?action="
+        slot = "/slots/0?action="
         saved = self.client.values(slot + "save", {"filename": SLOT}) if self.command else None
         if not self.fresh():
             return False
