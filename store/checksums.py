@@ -90,12 +90,12 @@ class TableFiles:
         """
         if not whole and self._ledger.get(PLACE):
             return []
-        there = self._objects.files() if self._objects else {}
         while True:
             known = self._listed(table)
             latest = _latest(known)
             read = [path for path in known if whole or path == latest or _part(path) not in (_VERSIONS, _RECORDS)]
             if self._objects:
+                there = self._objects.files()
                 bad = [path for path in read if there.get(path) != known[path]]
             else:
                 bad = [path for path in read if not is_intact(self._folder / path, known[path], reads=reads)]

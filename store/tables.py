@@ -120,10 +120,10 @@ _SYSTEM = tuple(f"(os error {number})" for number in (5, 13, 24, 28, 30, errno.E
 Acknowledge = Callable[..., AbstractContextManager[None]]  # it is given the name of a table that was replaced
 
 _HERE = ("localhost", "127.0.0.1", "::1")
-_AT_ONCE = 16  # requests
+_AT_ONCE = 8  # requests
 _MARK = "writer"  # the object that names the last change of the home that writes
 MARKS = "tables.marks"  # the small value of the ledger with what it may hold: the last mark, and the next
-_ANSWER_S, _READ_S, _WRITE_S = 3, 5, 20  # for what is small, and tried twice; for LanceDB, which tries six times
+_ANSWER_S, _READ_S, _WRITE_S = 4, 5, 20  # for a look, which is tried twice; of LanceDB, which tries six times
 
 
 class ObjectStore:
@@ -155,7 +155,7 @@ class ObjectStore:
 
         def remove(path: str) -> None:
             with suppress(FileNotFoundError):
-                self._objects.delete_file(f"{self._root}/{path}")
+                self._patient.delete_file(f"{self._root}/{path}")
 
         with self._reached(), ThreadPoolExecutor(_AT_ONCE) as pool:
             deque(pool.map(remove, paths), maxlen=0)
@@ -177,7 +177,7 @@ class ObjectStore:
         fresh = secrets.token_hex(8)
         self._ledger.rows.execute("PRAGMA synchronous = FULL")  # a mark that it forgot would be another home's
         self._ledger.set(MARKS, f"{before} {fresh}")
-        with self._reached(), self._objects.open_output_stream(f"{self._root}/{_MARK}") as stream:
+        with self._reached(), self._patient.open_output_stream(f"{self._root}/{_MARK}") as stream:
             stream.write(fresh.encode())
         self.confirm()
 
@@ -208,6 +208,13 @@ class ObjectStore:
 
     @cached_property
     def _objects(self) -> Any:
+        return self._client(_ANSWER_S)
+
+    @cached_property
+    def _patient(self) -> Any:
+        return self._client(_WRITE_S)
+
+    def _client(self, seconds: int) -> Any:
         from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
         scheme, _, host = self._endpoint.rpartition("://")
@@ -216,7 +223,7 @@ class ObjectStore:
             scheme=scheme or "https",
             region=os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
             connect_timeout=_ANSWER_S,
-            request_timeout=_ANSWER_S,
+            request_timeout=seconds,
             retry_strategy=AwsStandardS3RetryStrategy(max_attempts=2),
         )
 

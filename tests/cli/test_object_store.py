@@ -1,5 +1,6 @@
 """Search tables in an object store: what a home does there; a store that vanishes, stalls, refuses or is another's."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import count
@@ -263,6 +264,31 @@ def test_refused_credentials_are_named_and_kept_nowhere(
         assert (KEY.encode() in held, SECRET.encode() in held) == (False, False)
     assert pkb("config", "set", "home.tables", f"s3://{KEY}:{SECRET}@{bucket}/pkb").code == 2
     assert SECRET not in (tmp_path / "one/config.toml").read_text("utf-8")
+
+
+def test_credentials_of_aws_files_are_used(
+    pkb: Pkb, mail: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "credentials"
+    kept.write_text(f"[default]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n", "utf-8")
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(variable)
+    with s3.serving(tmp_path / "log") as other:
+        other.create(pkb("config", "get", "home.tables").out.split("/")[2])
+        env = {"AWS_ENDPOINT_URL": other.endpoint, "AWS_SHARED_CREDENTIALS_FILE": str(kept)}
+        assert pkb("ingest", str(mail), env=env).code == 0
+
+
+def test_a_copy_of_the_home_that_fell_behind_changes_nothing(
+    filled: Pkb, open_home: Open, mail: Path, tmp_path: Path, server: Server, bucket: str
+) -> None:
+    shutil.copytree(tmp_path / "one", tmp_path / "copy")
+    write(mail / "new.eml", "New", "Gus Pell <gus@example.org>", "A new message.")
+    assert filled("ingest").code == 0
+    before = server.objects(bucket)
+    done = open_home("copy")("ingest")
+    assert (done.code, "another home" in done.err) == (1, True)
+    assert server.objects(bucket) == before
 
 
 def test_a_missing_bucket_is_named(open_home: Open, mail: Path) -> None:
