@@ -25,7 +25,7 @@ from store.types import FileState
 from tests.bench.scale import write
 from tests.engine.ingest.ray_cluster import started, workers
 
-_GROUP, _WORDS = 32, 100  # texts embedded at once, and words of each
+_GROUP, _WORDS = 32, 40  # texts embedded at once, and words of each
 Spent = tuple[float, float]  # processor seconds, seconds
 
 

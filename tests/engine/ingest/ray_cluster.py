@@ -42,12 +42,15 @@ def started(count: int) -> Iterator[str]:
     words += [f"--{name}={port}" for name, port in zip(_PORTS, ports, strict=True)]
     words += ["--include-dashboard=false", "--object-store-memory=268435456"]
     words += ["--no-monitor", "--include-log-monitor=false"]
-    with (folder / "log").open("wb") as log:
-        head = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
-    try:
-        while "runtime started" not in (folder / "log").read_text():
-            assert head.poll() is None, (folder / "log").read_text()
+    for _ in range(3):  # on a busy machine, Ray gives up after half a minute
+        with (folder / "log").open("wb") as log:
+            head = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+        while "runtime started" not in (said := (folder / "log").read_text()) and head.poll() is None:
             time.sleep(0.2)
+        if head.poll() is None:
+            break
+    try:
+        assert head.poll() is None, said
         yield f"ray://127.0.0.2:{ports[0]}"
     finally:
         if head.poll() is None:

@@ -21,7 +21,7 @@ import lancedb
 import psutil
 import pytest
 
-from engine.ingest.chunking import Cluster
+from engine.ingest.chunking import Cluster, _remove_former
 from engine.ingest.files import read_all
 from engine.ingest.scan import state_of
 from engine.ingest.types import ParseLimits
@@ -253,37 +253,44 @@ def test_the_tables_of_a_cluster_are_those_of_one_process(address: str, tmp_path
     assert len(done[0][2]) == 3
 
 
-def test_a_killed_ingest_is_resumed_and_leaves_nothing(tmp_path: Path) -> None:
-    """The processes of a cluster on this machine end with it; its folder goes with the next one, or at an interrupt."""
-    folder, here, there = archive(tmp_path / "mail", 2500), tmp_path / "here", tmp_path / "there"
+def test_a_killed_ingest_is_resumed(address: str, tmp_path: Path) -> None:
+    folder, here, there = archive(tmp_path / "mail", 800), tmp_path / "here", tmp_path / "there"
+    words = [str(folder), "--vectors", "later"]
+    ran = start(there, *words, "--engine", address)
 
-    def kill(number: int) -> Callable[[], bool]:
-        def once() -> bool:
-            if works := _reads_below(ran.pid):
-                os.kill(ran.pid, number)
-            return works
+    def kill() -> bool:
+        if works := bool(workers("_read_task")):
+            ran.kill()
+        return works
 
-        return once
+    with watching(kill, 1) as killed:
+        ran.communicate()
+    assert (len(killed), ran.returncode) == (1, -signal.SIGKILL)
+    start(there, *words, "--engine", address).communicate()
+    start(here, *words).communicate()
+    assert digests(there) == digests(here)
 
-    def rays() -> list[str]:
-        return [str(path) for path in Path("/tmp").glob(f"pkb-ray-{ran.pid}-*")]
 
-    for number in (signal.SIGKILL, signal.SIGINT):
-        ran = start(there, str(folder), "--engine", "ray", "--vectors", "later")
-        with watching(kill(number), 1) as killed:
-            _, err = ran.communicate()
-        left = rays() if number == signal.SIGINT else []
-        assert (len(killed), left, "Traceback" in err) == (1, [], False), err
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_cluster_on_this_machine_ends_with_its_command(number: int, tmp_path: Path) -> None:
+    """Its processes end, also if pkb is killed; its folder goes at once, or with the next run."""
+    ran = start(tmp_path / "pkb", str(archive(tmp_path / "mail", 1500)), "--engine", "ray", "--vectors", "later")
+
+    def kill() -> bool:
+        if works := _reads_below(ran.pid):
+            os.kill(ran.pid, number)
+        return works
+
+    with watching(kill, 1) as killed:
+        _, err = ran.communicate()
+    assert (len(killed), "Traceback" in err) == (1, False), err
     for _ in range(100):
-        if not (alive := [one for one in psutil.process_iter() if _of_folder(one)]):
+        if not (alive := [one for one in psutil.process_iter() if _of_folder(one, ran.pid)]):
             break
         time.sleep(0.5)
     assert alive == []
-    ran = start(there, str(folder), "--engine", "ray", "--vectors", "later")
-    ran.communicate()
-    start(here, str(folder), "--vectors", "later").communicate()
-    assert digests(there) == digests(here)
-    assert list(Path("/tmp").glob("pkb-ray-*")) == []
+    _remove_former()
+    assert list(Path("/tmp").glob(f"pkb-ray-{ran.pid}-*")) == []
 
 
 def _reads_below(pid: int) -> bool:
@@ -295,8 +302,8 @@ def _reads_below(pid: int) -> bool:
         return False
 
 
-def _of_folder(process: psutil.Process) -> bool:
+def _of_folder(process: psutil.Process, pid: int) -> bool:
     try:
-        return any("/tmp/pkb-ray-" in word for word in process.cmdline())
+        return any(f"/tmp/pkb-ray-{pid}-" in word for word in process.cmdline())
     except psutil.Error:
         return False
