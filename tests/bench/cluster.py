@@ -1,9 +1,8 @@
 """What a cluster of Ray costs and gains beside one process, and what a killed worker costs.
 
 Run `python -m tests.bench.cluster FOLDER` after `make test-ray`. Reads made-up messages (tests.bench.scale) and embeds
-texts with the installed model: in this process, and on clusters of one and two workers on this machine, by turns. The
-first work on a cluster, which starts its workers, is counted apart. Processor seconds are those of this process and of
-all of Ray's.
+texts with the installed model: in this process, and on a cluster of two workers on this machine, by turns. The first
+work, which starts the workers, is counted apart. Processor seconds are those of this process and of all of Ray's.
 """
 
 import os
@@ -18,6 +17,7 @@ import psutil
 
 from engine.ingest.chunking import Cluster
 from engine.ingest.files import read_all
+from engine.ingest.pipeline import ReadAll
 from engine.ingest.scan import state_of
 from engine.ingest.types import ParseLimits
 from engine.models.minilm import MiniLM
@@ -26,6 +26,7 @@ from tests.bench.scale import write
 from tests.engine.ingest.ray_cluster import started, workers
 
 _GROUP, _WORDS = 32, 40  # texts embedded at once, and words of each
+Files = list[tuple[bytes, FileState]]
 Spent = tuple[float, float]  # processor seconds, seconds
 
 
@@ -44,35 +45,28 @@ def main() -> None:
     files = [(path, state) for path in found if (state := state_of(path))]
     texts = [[f"w{group} " + f"word{at} " * _WORDS for at in range(_GROUP)] for group in range(asked.groups)]
     print(f"load {os.getloadavg()[0]:.1f}, {len(files)} messages, {_GROUP * asked.groups} texts", flush=True)
-    for _ in range(asked.rounds):
-        for name, spent in _measured(files, str(mail), texts):
+    with started(2) as address:
+        for name, spent in (one for _ in range(asked.rounds) for one in _measured(files, str(mail), texts, address)):
             print(f"{name:<40}{spent[0]:9.2f} processor s{spent[1]:9.2f} s", flush=True)
 
 
-def _measured(files: list[tuple[bytes, FileState]], root: str, texts: list[list[str]]) -> Iterator[tuple[str, Spent]]:
-    limits = ParseLimits()
-    yield "read, one process", _spent(lambda: sum(1 for _ in read_all(files, None, limits, root)))
-    for threads in (1, 2):
-        embedder = MiniLM(workers=threads)
+def _measured(files: Files, root: str, texts: list[list[str]], address: str) -> Iterator[tuple[str, Spent]]:
+    def read(by: ReadAll = read_all) -> int:
+        return sum(1 for _ in by(files, None, ParseLimits(), root))
+
+    with closing(Cluster(address)) as cluster:
+        yield "start of two workers", _spent(lambda: [*cluster.read_all(files[:1], None, ParseLimits(), root)])
+        read(cluster.read_all)
+        yield "read, one process", _spent(read)
+        yield "read, two workers", _spent(lambda: read(cluster.read_all))
+        with _killing("_read_task"):
+            yield "read, two workers, one killed", _spent(lambda: read(cluster.read_all))
+        embedder = MiniLM(workers=2)
         embedder.embed(texts[0][:8])
-        yield f"embed, one process, {threads} threads", _spent(lambda one=embedder: [*map(one.embed, texts)])  # type: ignore[misc]
-    for count in (1, 2):
-        with started(count) as address, closing(Cluster(address)) as cluster:
-
-            def read(on: Cluster = cluster) -> int:
-                return sum(1 for _ in on.read_all(files, None, limits, root))
-
-            def embed(on: Cluster = cluster) -> int:
-                return sum(len(one) for one in on.embed_all(MiniLM(), texts))
-
-            yield f"start, {count} workers", _spent(lambda on=cluster: [*on.read_all(files[:1], None, limits, root)])  # type: ignore[misc]
-            read()
-            yield f"read, {count} workers", _spent(read)
-            yield f"embed, {count} workers", _spent(embed)
-            if count == 2:
-                for name, work, task in (("read", read, "_read_task"), ("embed", embed, "_EmbedTask")):
-                    with _killing(task):
-                        yield f"{name}, {count} workers, one killed", _spent(work)
+        yield "embed, one process, two threads", _spent(lambda: [*map(embedder.embed, texts)])
+        yield "embed, two workers", _spent(lambda: [*cluster.embed_all(embedder, texts)])
+        with _killing("_EmbedTask"):
+            yield "embed, two workers, one killed", _spent(lambda: [*cluster.embed_all(embedder, texts)])
 
 
 @contextmanager
