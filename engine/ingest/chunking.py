@@ -292,6 +292,7 @@ class Cluster:
             self._folder = mkdtemp(prefix=f"{_TEMPORARY}{os.getpid()}-", dir="/tmp")
             # Its processes listen on all addresses, and answer who knows the token.
             os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token_hex(16), "RAY_USAGE_STATS_ENABLED": "0"}
+            os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")  # on a busy machine
             how |= {"_temp_dir": self._folder, "include_dashboard": False, "object_store_memory": _STORE}
             # Ray takes 127.0.0.1 for the address of the network; on a Mac it uses no other.
             how |= {"_node_ip_address": "127.0.0.2"} if sys.platform == "linux" else {}
@@ -300,16 +301,13 @@ class Cluster:
         from ray.util.annotations import RayDeprecationWarning
 
         warnings.simplefilter("ignore", RayDeprecationWarning)  # of max_retries, which has no other place yet
-        for again in (not self._address, False):  # on a busy machine, its parts may start too late for each other
-            try:
-                ray.init(**how)
-                break
-            except Exception as error:
-                if isinstance(error, MemoryError):
-                    raise
-                if not again:
-                    step = f"ray start --address={line(self._address)} --num-cpus=0" if self._address else "pkb ingest"
-                    raise PkbError(f"Ray did not start: {type(error).__name__}", step) from None
+        try:
+            ray.init(**how)
+        except Exception as error:
+            if isinstance(error, MemoryError):
+                raise
+            step = f"ray start --address={line(self._address)} --num-cpus=0" if self._address else "pkb ingest"
+            raise PkbError(f"Ray did not start: {type(error).__name__}", step) from None
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = context.print_on_execution_start = context.enable_auto_log_stats = False
         context.execution_options.preserve_order = True

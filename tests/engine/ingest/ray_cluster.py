@@ -17,7 +17,7 @@ _ENV = {
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": "0" * 32,
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_agent_register_timeout_ms": "60000",
+    "RAY_raylet_start_wait_time_s": "120",  # on a busy machine
     "RAY_worker_niceness": "0",  # as this process, which they are compared with
 }
 # On a busy machine its parts take longer to tell which port they chose than Ray waits.
@@ -42,7 +42,7 @@ def started(count: int) -> Iterator[str]:
     words += [f"--{name}={port}" for name, port in zip(_PORTS, ports, strict=True)]
     words += ["--include-dashboard=false", "--object-store-memory=268435456"]
     words += ["--no-monitor", "--include-log-monitor=false"]
-    for _ in range(3):  # on a busy machine, Ray gives up after half a minute
+    for _ in range(3):  # on a busy machine, its parts may give up
         with (folder / "log").open("wb") as log:
             head = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
         while "runtime started" not in (said := (folder / "log").read_text()) and head.poll() is None:

@@ -229,6 +229,13 @@ def test_a_folder_that_workers_do_not_see_is_named(cluster: Cluster, tmp_path: P
     assert error.value.next_step == "mount it at the same path on every machine of the cluster"
 
 
+def test_another_token_is_refused(address: str) -> None:
+    code = f"import ray; ray.init(address={address.removeprefix('ray://')!r})"
+    env = os.environ | {"RAY_AUTH_TOKEN": "1" * 32}
+    ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert (ran.returncode, "InvalidAuthToken" in ran.stderr) == (1, True)
+
+
 def test_nobody_at_an_address_is_said_at_once() -> None:
     with pytest.raises(PkbError, match=r"no cluster answers at ray://127\.0\.0\.1:9"):
         Cluster("ray://127.0.0.1:9")
