@@ -4,7 +4,7 @@ Everything is opened lazily: if there is nothing to do, no model is loaded and n
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
@@ -60,14 +60,13 @@ _TIME_S = 21 * 86_400.0  # that a predicted answer has, in which it may be asked
 _CHECKED = 50  # cache files that are checked in one run
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class IdlePlanner:
-    """Plans the jobs of one idle run; `reader` is the model once it is loaded."""
+    """Plans the jobs of one idle run."""
 
     session: Session
     may_predict: bool
     is_over: Callable[[], bool]  # true once the run must end
-    reader: "PromptReader | None" = field(default=None, init=False)
 
     def plans(self) -> Plans:
         """Return how each kind of job is planned, in the order in which they run."""
@@ -88,8 +87,7 @@ class IdlePlanner:
         """Return a model, loaded: the one that answers, unless another is given."""
         model = model or self.session.model
         assert model, "a quote needs no model"
-        self.reader = model.load()
-        return self.reader
+        return model.load()
 
     def _asking(self, plan: Callable[[Reasker], list[Job]], run: Callable[[Reasker, Job], Outcome]) -> list[Planned]:
         """Plan jobs that ask questions: loading the model for them counts as planning."""

@@ -162,12 +162,12 @@ class Home:
 
     def _meter(self) -> tuple[int, int]:
         """Return the tokens that the model has prefilled and decoded."""
-        model = self.planner.reader.model if self.planner.reader else None
+        model = self.session.models._model
         return (model.work.read, model.work.generated) if isinstance(model, Metered) else (0, 0)
 
     def flops(self) -> float:
         """Return the model's FLOPs since the home was opened, by formula."""
-        model = self.planner.reader.model if self.planner.reader else None
+        model = self.session.models._model
         return model.flops if isinstance(model, Metered) else 0.0
 
     def _asked(self, most: int) -> list[str]:
