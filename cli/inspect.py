@@ -305,6 +305,8 @@ def people(
         typer.Argument(metavar="NAME", help="A name, or an address.", autocompletion=output.completes("person")),
     ] = None,
     number: Annotated[int, typer.Option("-n", metavar="N", min=1, help="How many people to show.")] = 20,
+    same: Annotated[list[str] | None, typer.Option(metavar="ADDRESS", help="Theirs, too: join it for good.")] = None,
+    apart: Annotated[list[str] | None, typer.Option(metavar="ADDRESS", help="Not theirs: never join it.")] = None,
     collection: output.Collection = None,
     as_json: output.Json = False,
 ) -> None:
@@ -313,6 +315,8 @@ def people(
     Example: pkb people ann pereira
     """
     with open_pkb() as pkb:
+        if same or apart:
+            pkb.tie_people(" ".join(name or []), same=same or (), apart=apart or ())
         with output.progress_line(pkb.session, "Reading..."):
             found = pkb.people(" ".join(name or []), limit=number, collection=collection)
         if as_json:

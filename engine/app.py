@@ -19,11 +19,12 @@ from engine import operations
 from engine.operations import CACHE_USES, CacheUse, OnProgress, absolute_path, scope_of
 from engine.serve.client import ask_server, call, work
 from engine.session import Session, session
+from engine.settings import save
 from engine.text.terminal import line, opening, run_opener, typed, valid_text
 from engine.types import NO_FILTERS, AskOptions, Filters, LoopKind, OpenLoopOptions, grouped
 from store.errors import Locked, NoModel, PkbError, UsageError, disk_failure
 from store.home import Home
-from store.types import Scope, replace
+from store.types import Scope, fold, replace
 
 if TYPE_CHECKING:
     from engine.forget import ForgetPlan
@@ -380,6 +381,17 @@ class Pkb:
     def people(self, name: str = "", *, limit: int = 20, collection: str | None = None) -> "tuple[Person, ...]":
         """Return the people whom a name or an address may stand for, with what is told of them; else who wrote most."""
         return call(self.session, operations.people, valid_text(name), self.scope(collection=collection), limit)
+
+    def tie_people(self, name: str, *, same: Sequence[str] = (), apart: Sequence[str] = ()) -> None:
+        """Join addresses with those of a person for good, or set some apart; UsageError where it is unclear whose."""
+        from engine.ask.contacts import tied
+
+        opened, given = self.session, ([fold(valid_text(one).strip()) for one in some] for some in (same, apart))
+        with opened.locks.reader():
+            made = tied(opened.reader, opened.catalogue, valid_text(name), *given, opened.ties)
+        for key, value in zip(("people.same", "people.apart"), made.told, strict=True):
+            opened.override(key, save(opened.home.config, key, value))
+        opened.lasting_ledger.raise_generation()  # answers about them are others now
 
     def show(self, path: "str | os.PathLike[str]", message_id: str | None = None) -> list[dict[str, Any]]:
         """Return the documents indexed from a file, or of a URI mid:ID, with text and the lines that sources name."""

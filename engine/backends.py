@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from engine.models.mlx import Mlx
     from engine.models.served import ServerModel
     from engine.models.types import Embedder
+    from engine.text.people import Ties
     from engine.text.question import Question
     from engine.types import Answer, AskOptions, Backend, Evidence, OnText, Trace
     from store.catalog import Catalog
@@ -56,6 +57,8 @@ class _OpenHome(Protocol):
     def now(self) -> datetime: ...
     @property
     def me(self) -> tuple[str, ...]: ...
+    @property
+    def ties(self) -> "Ties": ...
     @property
     def ledger(self) -> "Ledger": ...
     @property
@@ -103,6 +106,7 @@ class Retriever:
             return None
         self._opened.before_retrieval()
         parts, found = (self._opened.reader, self._opened.catalogue.within(scope)), None
+        asker = (lambda: self._opened.me), trace, self._opened.ties
         quotes = not isinstance(self, Generative) or bool(self.roles)
         with self._opened.locks.reader():
             if of_open and self._opened.me:
@@ -116,11 +120,11 @@ class Retriever:
             if of_archive and not found:
                 from engine.ask.archive import find_exact
 
-                found = find_exact(*parts, question, scope, lambda: self._opened.me, trace)
+                found = find_exact(*parts, question, scope, *asker)
             if of_people and not (found or meeting):
                 from engine.ask.contacts import find_person
 
-                found = find_person(*parts, question, scope, lambda: self._opened.me, trace, quotes=quotes)
+                found = find_person(*parts, question, scope, *asker, quotes=quotes)
         return found
 
     def retrieve(

@@ -268,7 +268,7 @@ def people(opened: Session, name: str, scope: "Scope", limit: int) -> tuple[Pers
 
     catalogue = opened.catalogue
     with opened.locks.reader():
-        return tuple(people(opened.reader, catalogue, name, scope, limit, lambda: opened.me))
+        return tuple(people(opened.reader, catalogue, name, scope, limit, lambda: opened.me, opened.ties))
 
 
 def completed(opened: Session, text: str, before: list[Any]) -> str:
@@ -496,6 +496,7 @@ def scope_of(opened: Session, filters: Filters) -> Scope:
             raise UsageError("pkb does not know which address is yours", "pkb me YOU@EXAMPLE.ORG")
         mine = "\n".join(opened.me)
         who, whom = (mine if name and name.lower() == "me" else name for name in (who, whom))
+    who, whom = (name and _with_ties(opened, name) for name in (who, whom))
     if opened.collection not in (None, where := where or opened.collection):
         raise UsageError(f"this view is limited to the collection {opened.collection}")
     if where is not None and where not in (known := opened.catalogue.by_collection()):
@@ -505,6 +506,15 @@ def scope_of(opened: Session, filters: Filters) -> Scope:
         return scope
     # The days only choose the document: within it, a question has the same answer with and without them.
     return replace(scope, since=None, until=None, document=document_named(opened, document, scope))
+
+
+def _with_ties(opened: Session, name: str) -> str:
+    """Return a name with the addresses that the user has joined with those of senders of that name."""
+    if not opened.ties.same or re.search(r"[@.\n]", name):  # an address, a domain, or several
+        return name
+    from store.catalog import senders_named
+
+    return "\n".join([name, *sorted(opened.ties.others(senders_named(opened.ledger, None, name)))])
 
 
 def document_named(opened: Session, name: str, scope: Scope) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from engine.llm.resident import ResidentModel
     from engine.models.minilm import SpanReader
     from engine.models.types import Embedder
+    from engine.text.people import Ties
     from engine.types import AskOptions, Backend
     from store.catalog import Catalog, Guess
     from store.database import Ledger
@@ -74,6 +75,13 @@ class Session:
         """Return the user's addresses and names, folded: those of the settings, else those that are a clear guess."""
         chosen = tuple(fold(one.strip()) for one in self.settings.me.addresses.split(";") if one.strip())
         return chosen or tuple(one.address for one in self.guesses if one.is_clear)
+
+    @property
+    def ties(self) -> "Ties":
+        """Return who is the same person, and who is not, by the settings."""
+        from engine.text.people import Ties
+
+        return Ties.of(self.settings.people.same, self.settings.people.apart)
 
     @property
     def guesses(self) -> "list[Guess]":

@@ -48,6 +48,13 @@ class MeSettings(Struct, frozen=True):
     addresses: Annotated[str, _option("your addresses and names, separated by semicolons: see pkb me")] = ""
 
 
+class PeopleSettings(Struct, frozen=True):
+    """Who is the same person, and who is not, where the user knows it better."""
+
+    same: Annotated[str, _option("addresses of one person, joined by commas; semicolons between people")] = ""
+    apart: Annotated[str, _option("addresses that no name joins with others, separated by commas: see pkb people")] = ""
+
+
 class AskSettings(Struct, frozen=True):
     """How questions are answered."""
 
@@ -204,6 +211,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     home: HomeSettings = HomeSettings()
     me: MeSettings = MeSettings()
+    people: PeopleSettings = PeopleSettings()
     ask: AskSettings = AskSettings()
     bank: BankSettings = BankSettings()
     ingest: IngestSettings = IngestSettings()

@@ -127,7 +127,7 @@ class IndexView:
         """Return all chunks of these documents within the scope, in no order and without vectors."""
         return [hit for one in self.shards for hit in _all(one, one.within(scope) & one.holding("document", documents))]
 
-    def documents(self, scope: Scope, words: Sequence[str], kind: Kind | None, meetings: Collection[str]) -> "Matches":
+    def documents(self, scope: Scope, words: Sequence[str], kind: Kind | None, meetings: tuple[str, ...]) -> "Matches":
         """Return the documents within a scope, of a kind, with all these words, but for those without any chunk."""
         return Matches(self, [one.documents(scope, words, kind, meetings) for one in self.shards])
 

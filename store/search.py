@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
@@ -34,6 +34,7 @@ class Reader:
         collection: str | None = None,
     ) -> None:
         self._ledger, self._open_tables, self._mapped, self._collection = ledger, open_tables, mapped, collection
+        self._read: tuple[int, dict[str, list[Any]]] = -1, {}
 
     def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
         """Find the chunks within the scope that contain any of the words, best by BM25 over the whole index first."""
@@ -62,16 +63,24 @@ class Reader:
 
     def matching(self, scope: Scope, kind: Kind | None = None, words: Sequence[str] = ()) -> "Matches":
         """Return the documents within a scope, of a kind, with all these words, but for those without any chunk."""
-        rows = self._ledger.rows.execute("SELECT document FROM titles WHERE kind = 'transcript'")
-        return self.view.documents(scope.inside(self._collection), words, kind, [document for (document,) in rows])
+        rows = self._rows("SELECT document FROM titles WHERE kind = 'transcript'")
+        return self.view.documents(scope.inside(self._collection), words, kind, tuple(one for (one,) in rows))
 
     def chunkless(self, scope: Scope, kind: Kind | None = None) -> list[Row]:
         """Return the documents within a scope, of a kind, that have neither text nor title, and so no chunk."""
-        sql = "SELECT id FROM documents JOIN titles ON id = document WHERE chunks = 0 AND kind = coalesce(?, kind)"
-        ids = [id for (id,) in self._ledger.rows.execute(sql, (kind,))]
+        found = self._rows("SELECT id, kind FROM documents JOIN titles ON id = document WHERE chunks = 0")
+        ids = [id for id, own in found if kind in (None, own)]
         rows, scope = self.documents(ids, texts=False) if ids else {}, scope.inside(self._collection)
         of = Catalog(self._ledger).collections
         return [row for row in rows.values() if is_within(row | {"collections": of(row["id"])}, scope)]
+
+    def _rows(self, sql: str) -> list[Any]:
+        """Return rows as they are in this generation; to find them, all documents are read."""
+        if (now := self._ledger.generation) != self._read[0]:
+            self._read = now, {}
+        if sql not in self._read[1]:
+            self._read[1][sql] = self._ledger.rows.execute(sql).fetchall()
+        return self._read[1][sql]
 
     @property
     def view(self) -> "IndexView":

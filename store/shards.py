@@ -239,6 +239,7 @@ class Shard:
         self.arrays, self.dead = arrays, tuple(dead)
         documents = arrays["document"]
         self.live: NDArray[np.bool_] = ~np.isin(documents, np.array(self.dead, np.uint64))
+        self._named, self._spoken = lru_cache(64)(self._find_named), lru_cache(1)(self._find_spoken)
 
     @property
     def size(self) -> int:
@@ -313,14 +314,14 @@ class Shard:
         return inside
 
     def documents(
-        self, scope: Scope, words: Sequence[str], kind: Kind | None, meetings: Collection[str]
+        self, scope: Scope, words: Sequence[str], kind: Kind | None, meetings: tuple[str, ...]
     ) -> NDArray[np.int64]:
         """Return the first chunks of documents within a scope, with all these words; a meeting is from its people."""
         inside, own = self.within(replace(scope, sender=None)) & (self.arrays["position"] == 0), self.arrays["document"]
         for word in words:
             held = [self.arrays["chunks"][part] for _, part in self._held([word])]
             inside &= np.isin(own, own[held[0]][self.live[held[0]]]) if held else False
-        spoken = self.holding("document", meetings)
+        spoken = self._spoken(meetings)
         if scope.sender:
             sent, spoke = (self._names(name, scope.sender)[self.arrays[name]] for name in ("sender", "recipients"))
             inside &= np.where(spoken, spoke, sent)
@@ -343,28 +344,35 @@ class Shard:
 
     def known(self, name: str, wanted: str, scope: Scope) -> set[str]:
         """Return the people, folded, in `sender` or `recipients` within a scope whom one with these words would fit."""
-        used = {*np.unique(self.arrays[name][self.within(scope)]).tolist()}
-        return {one for value, people in self._named(name, wanted) if value in used for one in people}
+        values, people = self._named(name, wanted)
+        if not people:
+            return set()
+        used = np.zeros(len(self.arrays[f"{name}_values_ends"]), np.bool_)
+        used[self.arrays[name][self.within(scope)]] = True
+        return {one for one, is_used in zip(people, used[values].tolist(), strict=True) if is_used}
 
     def _names(self, name: str, wanted: str) -> NDArray[np.bool_]:
         """Return which distinct values name a person, by the rule of `PersonFilter`."""
         found = np.zeros(len(self.arrays[f"{name}_values_ends"]), np.bool_)
         for one in wanted.split("\n"):
-            found[[value for value, _ in self._named(name, one)]] = True
+            found[self._named(name, one)[0]] = True
         return found
 
-    def _named(self, name: str, wanted: str) -> Iterator[tuple[int, list[str]]]:
-        """Yield each distinct value that names a wanted person, with the people in it who match."""
-        blob, ends = self.arrays[f"{name}_values"].tobytes(), self.arrays[f"{name}_values_ends"]
+    def _find_spoken(self, meetings: tuple[str, ...]) -> NDArray[np.bool_]:
+        return self.holding("document", meetings)
+
+    def _find_named(self, name: str, wanted: str) -> tuple[NDArray[np.int64], list[str]]:
+        """Return distinct values that name a wanted person, once for each who matches, and who that is."""
+        blob, places, people = self.arrays[f"{name}_values"].tobytes(), list[int](), list[str]()
         needle = PersonFilter.of(wanted).needle.encode("utf-8", "replace")
         at = blob.find(needle) if needle else -1
         while at >= 0:
-            value = int(np.searchsorted(ends, at, "right"))
-            first, last = (int(ends[value - 1]) if value else 0) + 2, int(ends[value])  # within its frame
-            people = [one for one in blob[first : last - 1].decode().split("\n") if _is_named(one, wanted)]
-            if people:
-                yield value, people
+            first, last = blob.rfind(b"\n", 0, at) + 1, blob.find(b"\n", at)  # of the line of one person
+            if _is_named(one := blob[first:last].decode(), wanted):
+                places.append(at)
+                people.append(one)
             at = blob.find(needle, last)
+        return np.searchsorted(self.arrays[f"{name}_values_ends"], places, "right"), people
 
     def holding(self, column: str, names: Collection[str]) -> NDArray[np.bool_]:
         """Return which chunks have one of these names, all of the column `id` or `document`."""

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timezone
+from functools import lru_cache
 from hashlib import blake2b
 from math import log
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -359,6 +360,7 @@ class PersonFilter(Struct, frozen=True):
     needle: str  # that whoever is wanted holds; empty if nobody can be
 
     @classmethod
+    @lru_cache(256)
     def of(cls, wanted: str) -> "PersonFilter":
         """Return the filter for what a person typed."""
         text = fold(wanted.strip())

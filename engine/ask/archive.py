@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from engine.retrieval.evidence import cited, day_of, title_of
 from engine.text import dates
-from engine.text.people import identities, name_and_address, name_words, same_people
+from engine.text.people import NO_TIES, Ties, identities, name_and_address, name_words, same_people
 from engine.text.question import Question
 from engine.text.terminal import count, shorten
 from engine.text.words import FUNCTION_WORDS, words
@@ -74,10 +74,16 @@ class ArchiveQuery(Struct, frozen=True):
 
 
 def find_exact(
-    reader: Reader, catalog: Catalog, question: Question, scope: Scope, me: Callable[[], tuple[str, ...]], trace: Trace
+    reader: Reader,
+    catalog: Catalog,
+    question: Question,
+    scope: Scope,
+    me: Callable[[], tuple[str, ...]],
+    trace: Trace,
+    ties: Ties = NO_TIES,
 ) -> Evidence | None:
     """Return the answer to an exact question as evidence; None for any other. `me` returns the user's addresses."""
-    archive = _Archive(reader, catalog, me, Scope(collection=scope.collection))
+    archive = _Archive(reader, catalog, me, Scope(collection=scope.collection), ties)
     with trace.step("count") as step:
         try:
             query, *others = archive.queries(question, scope)
@@ -163,6 +169,7 @@ class _Archive(Struct, frozen=True):
     catalog: Catalog
     me: Callable[[], tuple[str, ...]]
     own: Scope = Scope()  # of the people that there are
+    ties: Ties = NO_TIES
 
     def queries(self, question: Question, scope: Scope) -> list[ArchiveQuery]:
         """Return the query that a question is, one for each person that it may name; Unclear if it is none."""
@@ -222,7 +229,8 @@ class _Archive(Struct, frozen=True):
         # An organisation is more than the sender that has its name.
         if not known or "." in typed or any(view.is_in_names(f"{sign}{typed}.") for sign in "@."):
             raise Unclear
-        found = [self._whole(group) for group in same_people(known)]
+        known |= {one for other in self.ties.others(known) for one in view.known(other, self.own)}
+        found = [self._whole(group) for group in same_people(known, self.ties.keys)]
         able = [who for who in found if kind != "mail" or "@" in who.wanted]  # a speaker has no address
         acting = [one for one in able if len(self.reader.matching(_limited(self.own, role, one), kind))] or able
         if not acting or any("@" not in it.wanted and view.known(it.wanted, self.own) - {*it.people} for it in acting):
@@ -246,10 +254,11 @@ class _Archive(Struct, frozen=True):
         said = tuple(word for word in dict.fromkeys(words(query.about)) if word not in FUNCTION_WORDS)
         found, names = self.reader.matching(query.scope, query.kind, said), dict[str, list[str]]()
         if any(not word.isalpha() or word in _IN_HEADERS or self.reader.view.is_in_names(word) for word in said):
-            texts = dict[str, str]()
+            held = dict[str, set[str]]()
             for hit in self._hits(found):
-                texts[hit.chunk.document] = f"{texts.get(hit.chunk.document, hit.title)}\n{hit.chunk.text}"
-            found = found.among([document for document, text in texts.items() if {*said} <= {*words(text)}])
+                if not {*said}.isdisjoint(hit.tokens.split()):
+                    held.setdefault(hit.chunk.document, set()).update(words(f"{hit.title}\n{hit.chunk.text}"))
+            found = found.among([document for document, own in held.items() if {*said} <= own])
         if query.about and not (said and len(found)):
             raise Unclear  # other words may say the same
         if query.attachments:
@@ -307,7 +316,7 @@ class _Archive(Struct, frozen=True):
         counted = found.senders()
         often = (name_words(one) for one, _ in counted.most_common(_SHOWN))  # whom others call so is the same
         also = chain(*(self.reader.view.known(" ".join(said), self.own) for said in often if len(said) > 1))
-        groups = [group for group in same_people({*counted, *also}) if group != ("",)]
+        groups = [group for group in same_people({*counted, *also}, self.ties.keys) if group != ("",)]
         sums = {group: sum(counted[one] for one in group) for group in groups}
         others = [group for group in sums if known.isdisjoint(chain(group, *map(identities, group)))]
         ranked = sorted(others, key=lambda group: (-sums[group], group))

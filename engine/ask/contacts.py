@@ -7,21 +7,32 @@ index when it is asked for. The forms of questions, and the words that tell what
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain, combinations, permutations, product
 
 from msgspec import Struct
 
 from engine.ask.archive import plainly
 from engine.retrieval.evidence import introduces, placed
-from engine.text.people import domain_of, identities, name_and_address, name_words, same_people, shown_name
+from engine.text.people import (
+    NO_TIES,
+    Ties,
+    domain_of,
+    identities,
+    is_address,
+    name_and_address,
+    name_words,
+    same_people,
+    shown_name,
+)
 from engine.text.question import Question
 from engine.text.spans import find, line_named, line_of
-from engine.text.terminal import count
+from engine.text.terminal import count, shorten
 from engine.text.words import words
 from engine.types import Evidence, Passage, Person, PersonFact, Trace, Trust
 from prompts import prompt, word_patterns
 from store.catalog import Catalog
+from store.errors import UsageError
 from store.mapped_index import IndexView, Matches
 from store.search import Reader
 from store.types import Hit, Scope, fold, names_person, replace
@@ -37,6 +48,7 @@ _GENERATIONS = frozenset(["jr", "sr", "ii", "iii", "iv"])
 _MARKS = " \t\r>*_|~=•-–—\"'“”"
 _SUFFIX = r"(?:,?\s+(?:[JS]r\b\.?|I{2,3}\b|IV\b|Ph\.?\s?D\b\.?|M\.?D\b\.?|Esq\b\.?))"
 _MIDDLE = r"\s+(?:[^\W\d_]\.?\s+|[\"(“][\w. ]+[\")”]\s+){0,2}"
+_END = rf"{_SUFFIX}?(?![\w@-])"
 _Told = tuple[str, str, str, str]  # kind, value, label, and the line that tells it
 
 
@@ -47,6 +59,10 @@ def _pattern(kind: str) -> re.Pattern[str]:
     title = rf"\b(?:{said['title']})\b(?=\s*(?:$|[,/(&–|-]|(?:of|for|and|at|in|to)\b))"
     forms = {"title": title, "place": rf"{street}|\b(?:{said['place']})\b"}
     return re.compile(forms.get(kind) or said.get(f"{kind} pattern") or rf"\b(?:{said[kind]})\b", re.IGNORECASE)
+
+
+def _compiled(forms: Iterable[str], end: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.@-])(?:{'|'.join(forms) or '(?!)'}){end}", re.IGNORECASE)
 
 
 def _is_title(line: str) -> bool:
@@ -87,15 +103,20 @@ class _Who:
         self._is_meant = is_meant  # by a text with the name, which others may have, too
         parts = (re.sub(rf"{_SUFFIX}$", "", one, flags=re.IGNORECASE).split() for one in self.spellings)
         self.names = list(dict.fromkeys((each[0], each[-1]) for each in parts if len(each) > 1))
-        first = [re.escape(given) for given, _ in self.names] or [*map(re.escape, self.spellings)]
+        self._given = [given for given, _ in self.names] or [*self.spellings]
         pairs = [tuple(map(re.escape, (given, given[:3], family))) for given, family in self.names]
         whole = (rf"{given}{_MIDDLE}{family}|{family},\s?{given}(?:\s[A-Z]\b\.?)?" for given, _, family in pairs)
-        own = (rf"(?:{begins}[^\W\d_]*|{begins[0]}\.?){_MIDDLE}{family}" for _, begins, family in pairs)
-        ends = [rf"{_SUFFIX}?(?![\w@-])"] * 2 + [r"(?: [A-Z]\.?)?(?![\w@-])", _pattern("his").pattern]
-        self.whole, self._own, self._first, self._by_first = (
-            re.compile(rf"(?<![\w.@-])(?:{'|'.join(forms) or '(?!)'}){end}", re.IGNORECASE)
-            for forms, end in zip((whole, own, first, first), ends, strict=True)
-        )
+        self._signed = [rf"(?:{begins}[^\W\d_]*|{begins[0]}\.?){_MIDDLE}{family}" for _, begins, family in pairs]
+        self.whole = _compiled(whole, _END)
+        self._first = _compiled(map(re.escape, self._given), r"(?: [A-Z]\.?)?(?![\w@-])")
+
+    @cached_property
+    def _own(self) -> re.Pattern[str]:
+        return _compiled(self._signed, _END)
+
+    @cached_property
+    def _by_first(self) -> re.Pattern[str]:
+        return _compiled(map(re.escape, self._given), _pattern("his").pattern)
 
     def wrote(self, hit: Hit) -> bool:
         """Return whether they wrote the text of a chunk."""
@@ -106,8 +127,8 @@ class _Who:
 
     def told(self, hit: Hit) -> Iterator[_Told]:
         """Yield what a chunk tells of them."""
-        own, lines = self.wrote(hit), hit.chunk.text.split("\n")
-        if not own and not self._is_meant(hit):
+        own, text, lines = self.wrote(hit), hit.chunk.text.lower(), hit.chunk.text.split("\n")
+        if not own and not (any(one.lower() in text for one in self._given) and self._is_meant(hit)):
             return
         if card := _card(hit):
             yield from card if self.whole.search(hit.title) else ()
@@ -177,9 +198,10 @@ class _Who:
     def _said(self, hit: Hit, own: bool) -> Iterator[_Told]:
         """Yield what stands behind the name, and what somebody says of themselves."""
         text = hit.chunk.text
-        named = [one for one in (hit.sender, *hit.recipients) if self._first.search(shown_name(one))]
-        is_only = not own and named and all(fold(one) in self.people for one in named)  # who has the first name there
-        for match in chain(self.whole.finditer(text), self._by_first.finditer(text) if is_only else ()):
+        by_first = [] if own else [*self._by_first.finditer(text)]
+        named = [one for one in (hit.sender, *hit.recipients) if by_first and self._first.search(shown_name(one))]
+        is_only = named and all(fold(one) in self.people for one in named)  # who has the first name there
+        for match in chain(self.whole.finditer(text), by_first if is_only else ()):
             yield from self._behind(text, match.end(), match.end())
             if (title := _pattern("titled").match(text, match.end())) and _is_title(title[1].strip()):
                 yield "title", title[1].strip(), "", _line_at(text, match.start(), title.end())
@@ -188,7 +210,7 @@ class _Who:
                 for kind, value, label, line in self._behind(text, match.start(), match.end()):
                     yield kind, value, label or line_named(match[0]), line
         says = rf"(?:{self.whole.pattern}(?:['’]s?)?{'|my' * own}){_pattern('lives').pattern}"
-        for match in re.finditer(says, text, re.IGNORECASE):
+        for match in re.finditer(says, text, re.IGNORECASE) if _pattern("lives").search(text) else ():
             of, value = match[match.re.groups - 1], match[match.re.groups]
             yield "address", re.split(r"\.(?:\s|$)", value)[0], (of or "").lower(), _line_at(text, *match.span())
 
@@ -237,11 +259,12 @@ class _Archive(Struct, frozen=True):
     catalog: Catalog
     own: Scope = Scope()
     me: Callable[[], tuple[str, ...]] = tuple
+    ties: Ties = NO_TIES
 
     def groups(self, typed: str) -> list[tuple[str, ...]]:
         """Return the people whom a name or an address may stand for, each with all that the index calls them."""
         view, wanted = self.reader.view, {*fold(typed).split()}
-        known = view.known(typed, self.own)
+        known = self._joined(view.known(typed, self.own))
         if re.search(r"[^\s<]@[^\s>]", typed):  # an address as a whole
             return [tuple(sorted(known))] if known else []
         cards = (hit for hit in view.having(words(f"contact {typed}"), self.own, _READ) if _card(hit))
@@ -251,9 +274,13 @@ class _Archive(Struct, frozen=True):
         # Behind several of one name, whoever of them a text means that has no address.
         return [*whole, *[()] * (len([one for one in whole if _addresses(one)]) > 1)] or found
 
+    def _joined(self, known: Iterable[str]) -> set[str]:
+        others = self.ties.others(known := {*known})
+        return known.union(*(self.reader.view.known(one, self.own) for one in others))
+
     def _whole(self, known: Iterable[str]) -> set[str]:
         """Return people with whatever else their names and addresses are called, if they are few; lists as names."""
-        known, names = {*known}, dict[tuple[str, bool], list[frozenset[str]]]()
+        known, names = self._joined(known), dict[tuple[str, bool], list[frozenset[str]]]()
         if len(same_people(known)) <= _MOST:
             also = {part for one in known for part in (name_and_address(one)[1], " ".join(sorted(name_words(one))))}
             more = (self.reader.view.known(one, self.own) for one in also if "@" in one or " " in one)
@@ -278,11 +305,11 @@ class _Archive(Struct, frozen=True):
 
         def keys(one: str) -> Sequence[object]:
             _, address = name_and_address(one)
-            is_own = address in writes or _pattern("provider").match(domain_of(address))
+            is_own = address in writes or address in self.ties.apart or _pattern("provider").match(domain_of(address))
             is_own = is_own or re.search(r"[^\W\d]\d{1,2}@", address)
             name = *_names([one]), address if is_own else domain_of(address)
-            found = [*[address] * bool(address), *[name] * (len(name) > 1), *(tie for tie in ties if one in tie)]
-            return found or [one]
+            joined = *(tie for tie in ties if one in tie), *(tie for tie in self.ties.same if address in tie)
+            return [*[address] * bool(address), *[name] * (len(name) > 1), *joined] or [one]
 
         by_name = dict[frozenset[str], list[tuple[str, ...]]]()
         for group in same_people(known, keys):
@@ -316,8 +343,8 @@ class _Archive(Struct, frozen=True):
         A newer one alone may be anybody who uses the name.
         """
         own, others, mine = _addresses(one), _addresses(other), {*self.me()}
-        if own & mine and others & mine:
-            return True
+        if (own | others) & self.ties.apart or (own & mine and others & mine):
+            return not (own | others) & self.ties.apart
         said = words(" ".join(["contact", *next(iter(_names(one)))]))
         cards = ({fold(told[1]) for told in _card(hit)} for hit in self.reader.view.having(said, self.own, _READ))
         if any(own & card and others & card for card in cards):
@@ -361,16 +388,22 @@ class _Archive(Struct, frozen=True):
         wanted = "\n".join(_addresses(group) or group)
         scopes = [replace(self.own, **{role: wanted}) for role in ("sender", "recipient")] if wanted else []
         found = [self.reader.matching(scope) for scope in scopes]
-        who = self._who(typed, group, found if detailed else ())
+        addresses, spellings = self._called(typed, group, found if detailed else ())
         newest = sorted((hit for matches in found for hit in matches.by_date(1)), key=_day, reverse=True)[:1]
-        facts, similar = (self._facts(who), self._similar(who)) if detailed else ({}, ())
-        name, (wrote, received) = next(iter(who.spellings), typed), map(len, found or ((), ()))
+        facts, similar = dict[PersonFact, Hit](), tuple[str, ...]()
+        if detailed:
+            is_meant = [self._meant(typed, group)] if found or not group else []
+            who = _Who(self.reader.view, group, addresses, spellings, *is_meant)
+            facts, similar = self._facts(who), self._similar(who)
+        name, (wrote, received) = next(iter(spellings), typed), map(len, found or ((), ()))
         last = next(filter(None, map(_day, newest)), None)
-        person = Person(name, who.addresses, who.spellings[1:], wrote, received, last, tuple(facts), similar)
+        person = Person(name, addresses, spellings[1:], wrote, received, last, tuple(facts), similar)
         return _Known(person, facts, newest)
 
-    def _who(self, typed: str, group: Sequence[str], found: Sequence[Matches]) -> _Who:
-        """Return a person with the names that mails have; of nobody in a header, with the one that was typed."""
+    def _called(
+        self, typed: str, group: Sequence[str], found: Sequence[Matches]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return a person's addresses, and the names that mails have; of nobody in a header, the one that was typed."""
         hits = chain.from_iterable(matches.by_date(_DETAILED) for matches in found)
         shown = Counter(one for hit in hits for one in (hit.sender, *hit.recipients) if fold(one) in group)
         used = (name_and_address(one)[1] for one in (*(fold(one) for one, _ in shown.most_common()), *group))
@@ -383,18 +416,18 @@ class _Archive(Struct, frozen=True):
         if not any(" " in one for one in spellings):
             local = (re.sub(r"[._]+", " ", one.partition("@")[0]).strip().title() for one in addresses)
             spellings += local if group else [typed.title()]
-        is_meant = [self._meant(typed, group)] if found or not group else []
-        return _Who(self.reader.view, group, addresses, dict.fromkeys(spellings), *is_meant)
+        return tuple(addresses), tuple(dict.fromkeys(spellings))
 
     def _similar(self, who: _Who) -> tuple[str, ...]:
         """Return others who may be the same: a form of the given name, or an address made of initial and name."""
-        found = set[str]()
+        found, apart = set[str](), self.ties.apart
         for given, family in ((fold(given), fold(family)) for given, family in who.names):
             also = {f"{given[0]}{family}", f"{family}{given[0]}"}
             for one in set[str]().union(*(self.reader.view.known(each, self.own) for each in (family, *also))):
                 name, local = [*name_words(one) - {family}], name_and_address(one)[1].partition("@")[0]
                 alike = family in name_words(one) and len(name) == 1 and name[0].startswith(given[:3])
-                found |= {one} if alike or local in also else set()
+                is_told = name_and_address(one)[1] in apart or not apart.isdisjoint(who.addresses)
+                found |= {one} if (alike or local in also) and not is_told else set()
         return tuple(sorted(found - {*who.people}))[:_DETAILED]
 
     def _facts(self, who: _Who) -> dict[PersonFact, Hit]:
@@ -443,17 +476,39 @@ def _day(hit: Hit) -> str:
 
 
 def people(
-    reader: Reader, catalog: Catalog, name: str, scope: Scope, limit: int, me: Callable[[], tuple[str, ...]] = tuple
+    reader: Reader,
+    catalog: Catalog,
+    name: str,
+    scope: Scope,
+    limit: int,
+    me: Callable[[], tuple[str, ...]] = tuple,
+    ties: Ties = NO_TIES,
 ) -> list[Person]:
     """Return the people whom a name may stand for, those of most mails first; without a name, of all who wrote."""
-    archive = _Archive(reader, catalog.within(scope), scope.inside(catalog.collection), me)
+    archive = _Archive(reader, catalog.within(scope), scope.inside(catalog.collection), me, ties)
     if name:
         return [one.person for one in archive.all_known(name, archive.groups(name))[:limit]]
     counted = reader.matching(scope, "mail").senders()
-    often = sorted(same_people({*counted} - {""}), key=lambda group: -sum(counted[one] for one in group))[:limit]
+    often = sorted(same_people({*counted} - {""}, ties.keys), key=lambda group: -sum(counted[one] for one in group))[
+        :limit
+    ]
     parts = [[own for own in archive.apart(one) if _addresses(own) & _addresses(one)] or [one] for one in often]
     groups = sorted(chain(*parts), key=lambda group: -sum(counted[one] for one in group))
     return [archive.known("", group, detailed=False).person for group in groups[:limit]]
+
+
+def tied(reader: Reader, catalog: Catalog, name: str, same: Sequence[str], apart: Sequence[str], ties: Ties) -> Ties:
+    """Return ties with addresses joined with a person, and others set apart; UsageError where it is unclear whose."""
+    if wrong := [one for one in (*same, *apart) if not (is_address(one) and reader.view.known(one, Scope()))]:
+        raise UsageError(f"{wrong[0]} is not the address of an indexed message", "pkb people NAME")
+    if not name or not {*same}.isdisjoint(apart):
+        raise UsageError("name a person, and each address once", "pkb people NAME --same ADDRESS --apart ADDRESS")
+    found = people(reader, catalog, name, Scope(), _MOST, ties=ties) if same else []
+    others = [one.addresses[0] for one in found if one.addresses and {*one.addresses}.isdisjoint(same)]
+    if same and len(others) != 1 and (others or len(same) == 1):
+        why = "several people fit" if others else "no other person fits"
+        raise UsageError(f"{why} {shorten(name, 60)}", f"pkb people ADDRESS --same {same[0]}")
+    return ties.changed([*others, *same], apart)
 
 
 @cache
@@ -471,6 +526,7 @@ def find_person(
     scope: Scope,
     me: Callable[[], tuple[str, ...]],
     trace: Trace,
+    ties: Ties = NO_TIES,
     *,
     quotes: bool = True,
 ) -> Evidence | None:
@@ -478,7 +534,7 @@ def find_person(
 
     Without `quotes` a model reads what there is about somebody, where nothing certain is asked.
     """
-    text, archive = plainly(question.text), _Archive(reader, catalog, scope.inside(catalog.collection), me)
+    text, archive = plainly(question.text), _Archive(reader, catalog, scope.inside(catalog.collection), me, ties)
     with trace.step("people") as step:
         asked = ((kind, found) for kind, form in _forms() if (found := form.fullmatch(text)))
         able = (("who" if kind == "about" else kind, found) for kind, found in asked if quotes or kind != "about")

@@ -306,8 +306,8 @@ def matched_senders(ledger: Ledger, scope: Scope) -> list[str]:
     """Return a notice where the name in --from fits senders of several addresses; an address is one sender's."""
     from store.catalog import senders_named
 
-    sender = scope.sender or ""
-    is_name = sender and "\n" not in sender and not is_address(sender)
+    sender = (scope.sender or "").partition("\n")[0]  # addresses that are joined with a name come behind it
+    is_name = sender and not is_address(sender)
     found = senders_named(ledger, scope.collection, sender) if is_name else []
     if len(found) < 2:
         return []

@@ -11,6 +11,8 @@ from datetime import date, datetime
 from functools import cache, lru_cache
 from itertools import chain, dropwhile, islice, pairwise, takewhile
 
+from msgspec import Struct
+
 from engine.text.dates import DAY_NAMES, MONTH_NAMES, spell_date
 from engine.text.question import ASKING_WORDS
 from engine.text.spans import find
@@ -18,7 +20,7 @@ from engine.text.terminal import shorten
 from engine.text.time_sensitive import plain_words
 from engine.text.words import FUNCTION_WORDS, stem, words
 from prompts import word_groups, word_patterns
-from store.types import Chunk, Document, DocumentPassage, Hit
+from store.types import Chunk, Document, DocumentPassage, Hit, fold
 
 # Letters of other scripts, and digits in addresses, that look like Latin ones.
 _ALIKE = (
@@ -316,6 +318,7 @@ _NAMED = re.compile(r"[^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,3}")
 _INVERTED = re.compile(r"([^,]+), ?([^,]+)")
 
 
+@lru_cache(1 << 14)
 def shown_name(person: str) -> str:
     """Return a name in plain form: "Ann Lee" of "Lee, Ann <ann@example.org>"; empty if there is only an address."""
     name = " ".join(re.sub(r"<[^>]*>?|\([^)]*\)|\[[^\]]*\]|[\"*]", " ", person).split()).strip("'‘’ ")
@@ -352,13 +355,53 @@ def name_words(*people: str) -> frozenset[str]:
     return frozenset(found)
 
 
-@lru_cache(1 << 14)  # as many as write much
+@lru_cache(1 << 16)  # as many as write in an archive of 400,000 messages
 def identities(person: str) -> tuple[str | frozenset[str], ...]:
     """Return an address, and the words of a name, or of an address before the @, where these are several."""
     address = name_and_address(person)[1]
     local = frozenset(_NAME_WORD.findall(address.partition("@")[0]))
     said = name_words(person) or (local if all(len(word) > 1 for word in local) else frozenset())
     return (*filter(None, [address]), *([said] if len(said) > 1 else [])) or (person,)
+
+
+class Ties(Struct, frozen=True):
+    """Whom the user has joined, and which addresses are nobody else's, folded; the settings `people.same`, `.apart`."""
+
+    same: tuple[tuple[str, ...], ...] = ()
+    apart: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, same: str, apart: str) -> "Ties":
+        """Return the ties that two settings tell."""
+        groups = (tuple(filter(None, map(str.strip, fold(one).split(",")))) for one in same.split(";"))
+        return cls(tuple(one for one in groups if one), frozenset(filter(None, map(str.strip, fold(apart).split(",")))))
+
+    @property
+    def told(self) -> tuple[str, str]:
+        """Return the two settings that tell them."""
+        return "; ".join(map(", ".join, self.same)), ", ".join(sorted(self.apart))
+
+    def changed(self, joined: Iterable[str], apart: Iterable[str]) -> "Ties":
+        """Return the ties with addresses joined, with whoever any of them was joined with, and others set apart."""
+        groups = [tuple(each for each in one if each not in {*apart}) for one in self.same]
+        touched = [one for one in groups if not {*joined}.isdisjoint(one)]
+        group = tuple(dict.fromkeys(chain(*touched, joined)))
+        kept = [*(one for one in groups if one not in touched), group]
+        return Ties(tuple(one for one in kept if len(one) > 1), (self.apart - {*joined}) | {*apart})
+
+    def keys(self, person: str) -> tuple[object, ...]:
+        """Return what a person, folded, is the same by: see `identities`; a group of addresses is a tuple."""
+        address = name_and_address(person)[1]
+        own = (address,) if address in self.apart else identities(person)
+        return *own, *(one for one in self.same if address in one)
+
+    def others(self, people: Iterable[str]) -> set[str]:
+        """Return the addresses that are joined with those of some people."""
+        held = {name_and_address(one)[1] for one in people} if self.same else set()
+        return {each for one in self.same if not held.isdisjoint(one) for each in one}
+
+
+NO_TIES = Ties()
 
 
 def same_people(people: Iterable[str], keys: Callable[[str], Sequence[object]] = identities) -> list[tuple[str, ...]]:
