@@ -364,7 +364,9 @@ class Shard:
     def _find_named(self, name: str, wanted: str) -> tuple[NDArray[np.int64], list[str]]:
         """Return distinct values that name a wanted person, once for each who matches, and who that is."""
         blob, places, people = self.arrays[f"{name}_values"].tobytes(), list[int](), list[str]()
-        needle = PersonFilter.of(wanted).needle.encode("utf-8", "replace")
+        person = PersonFilter.of(wanted)
+        needles = [one.encode("utf-8", "replace") for one in ([] if person.domain else person.words) or [person.needle]]
+        needle = min(needles, key=blob.count) if len(needles) > 1 else needles[0]  # of all that the line has, the rarest
         at = blob.find(needle) if needle else -1
         while at >= 0:
             first, last = blob.rfind(b"\n", 0, at) + 1, blob.find(b"\n", at)  # of the line of one person
