@@ -20,6 +20,7 @@ from engine.operations import CACHE_USES, CacheUse, OnProgress, absolute_path, s
 from engine.serve.client import ask_server, call, work
 from engine.session import Session, session
 from engine.settings import save
+from engine.text.people import is_address
 from engine.text.terminal import line, opening, run_opener, typed, valid_text
 from engine.types import NO_FILTERS, AskOptions, Filters, LoopKind, OpenLoopOptions, grouped
 from store.errors import Locked, NoModel, PkbError, UsageError, disk_failure
@@ -384,11 +385,17 @@ class Pkb:
 
     def tie_people(self, name: str, *, same: Sequence[str] = (), apart: Sequence[str] = ()) -> None:
         """Join addresses with those of a person for good, or set some apart; UsageError where it is unclear whose."""
-        from engine.ask.contacts import tied
-
-        opened, given = self.session, ([fold(valid_text(one).strip()) for one in some] for some in (same, apart))
-        with opened.locks.reader():
-            made = tied(opened.reader, opened.catalogue, valid_text(name), *given, opened.ties)
+        same, apart = ([fold(valid_text(one).strip()) for one in some] for some in (same, apart))
+        if wrong := [one for one in (*same, *apart) if not (is_address(one) and self.people(one))]:
+            raise UsageError(f"{line(wrong[0])} is not the address of an indexed message", "pkb people NAME")
+        if not name or not {*same}.isdisjoint(apart):
+            raise UsageError("name a person, and each address once", "pkb people NAME --same ADDRESS --apart ADDRESS")
+        found = [one.addresses for one in self.people(name)] if same else []
+        others = [one[0] for one in found if one and {*one}.isdisjoint(same)]
+        if same and len(others) != 1 and (others or len(same) == 1):
+            why = "several people fit" if others else "no other person fits"
+            raise UsageError(f"{why} {line(name)}", f"pkb people ADDRESS --same {same[0]}")
+        opened, made = self.session, self.session.ties.changed([*others, *same], apart)
         for key, value in zip(("people.same", "people.apart"), made.told, strict=True):
             opened.override(key, save(opened.home.config, key, value))
         opened.lasting_ledger.raise_generation()  # answers about them are others now

@@ -106,7 +106,7 @@ class Retriever:
             return None
         self._opened.before_retrieval()
         parts, found = (self._opened.reader, self._opened.catalogue.within(scope)), None
-        asker = (lambda: self._opened.me), trace, self._opened.ties
+        ties = self._opened.ties
         quotes = not isinstance(self, Generative) or bool(self.roles)
         with self._opened.locks.reader():
             if of_open and self._opened.me:
@@ -120,11 +120,11 @@ class Retriever:
             if of_archive and not found:
                 from engine.ask.archive import find_exact
 
-                found = find_exact(*parts, question, scope, *asker)
+                found = find_exact(*parts, question, scope, lambda: self._opened.me, trace, ties)
             if of_people and not (found or meeting):
                 from engine.ask.contacts import find_person
 
-                found = find_person(*parts, question, scope, *asker, quotes=quotes)
+                found = find_person(*parts, question, scope, lambda: self._opened.me, trace, ties, quotes=quotes)
         return found
 
     def retrieve(

@@ -366,7 +366,9 @@ class Shard:
         blob, places, people = self.arrays[f"{name}_values"].tobytes(), list[int](), list[str]()
         person = PersonFilter.of(wanted)
         needles = [one.encode("utf-8", "replace") for one in ([] if person.domain else person.words) or [person.needle]]
-        needle = min(needles, key=blob.count) if len(needles) > 1 else needles[0]  # of all that the line has, the rarest
+        needle = (
+            min(needles, key=blob.count) if len(needles) > 1 else needles[0]
+        )  # of all that the line has, the rarest
         at = blob.find(needle) if needle else -1
         while at >= 0:
             first, last = blob.rfind(b"\n", 0, at) + 1, blob.find(b"\n", at)  # of the line of one person

@@ -6,7 +6,7 @@ index when it is asked for. The forms of questions, and the words that tell what
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, cached_property
 from itertools import chain, combinations, permutations, product
 
@@ -17,22 +17,21 @@ from engine.retrieval.evidence import introduces, placed
 from engine.text.people import (
     NO_TIES,
     Ties,
+    addresses_in,
     domain_of,
-    identities,
-    is_address,
     name_and_address,
     name_words,
+    names_in,
     same_people,
     shown_name,
 )
 from engine.text.question import Question
-from engine.text.spans import find, line_named, line_of
-from engine.text.terminal import count, shorten
+from engine.text.spans import entry, find, line_at, line_named, line_of
+from engine.text.terminal import count
 from engine.text.words import words
 from engine.types import Evidence, Passage, Person, PersonFact, Trace, Trust
 from prompts import prompt, word_patterns
 from store.catalog import Catalog
-from store.errors import UsageError
 from store.mapped_index import IndexView, Matches
 from store.search import Reader
 from store.types import Hit, Scope, fold, names_person, replace
@@ -133,11 +132,27 @@ class _Who:
         if card := _card(hit):
             yield from card if self.whole.search(hit.title) else ()
             return
-        for at, line in enumerate(lines):
+        listed = {at: one for at in range(len(lines)) if (one := self._listed(hit, lines, at)) is not None}
+        yield from chain(*listed.values())
+        text = "\n".join("" if at in listed else line for at, line in enumerate(lines))
+        for at, line in enumerate(text.split("\n")):
             if (rest := self._heading(line, own, ends=at >= len(lines) - _BELOW)) is not None:
                 below = lines[at + 1 : at + 1 + _BELOW]
                 yield from self._block([(rest, line), *((one.strip(_MARKS), one) for one in below)])
-        yield from self._said(hit, own)
+        yield from self._said(hit, own, text)
+
+    def _listed(self, hit: Hit, lines: Sequence[str], at: int) -> Sequence[_Told] | None:
+        """Return what a row of a table or a contact at a line tells; None if they are not named in it by themselves."""
+        if not any(one.lower() in lines[at].lower() for one in self._given):
+            return None
+        if not (found := entry(lines, at)).names and hit.chunk.position:  # of a table that began in an earlier chunk
+            every = self._view.chunks_of([hit.chunk.document], Scope())
+            every = sorted(
+                (one for one in every if one.chunk.place == hit.chunk.place), key=lambda one: one.chunk.position
+            )
+            whole = [line for one in every for line in one.chunk.text.split("\n")]
+            found = entry(whole, whole.index(lines[at]))
+        return found.values if any(map(self.whole.fullmatch, found.names)) else None
 
     def _heading(self, line: str, own: bool, *, ends: bool) -> str | None:
         """Return what stands behind the name at the start of a line, if that is all; None for any other line."""
@@ -195,16 +210,15 @@ class _Who:
         plain, names = re.sub(r"\W", "", line.lower()), (domain_of(one).partition(".")[0] for one in self.addresses)
         return bool(_pattern("organisation").search(line)) or any(len(one) > 2 and one in plain for one in names)
 
-    def _said(self, hit: Hit, own: bool) -> Iterator[_Told]:
-        """Yield what stands behind the name, and what somebody says of themselves."""
-        text = hit.chunk.text
+    def _said(self, hit: Hit, own: bool, text: str) -> Iterator[_Told]:
+        """Yield what stands behind the name in a text, and what somebody says of themselves."""
         by_first = [] if own else [*self._by_first.finditer(text)]
         named = [one for one in (hit.sender, *hit.recipients) if by_first and self._first.search(shown_name(one))]
         is_only = named and all(fold(one) in self.people for one in named)  # who has the first name there
         for match in chain(self.whole.finditer(text), by_first if is_only else ()):
             yield from self._behind(text, match.end(), match.end())
             if (title := _pattern("titled").match(text, match.end())) and _is_title(title[1].strip()):
-                yield "title", title[1].strip(), "", _line_at(text, match.start(), title.end())
+                yield "title", title[1].strip(), "", line_at(text, match.start(), title.end())
         for match in _pattern("mine").finditer(text) if own else ():
             if not _pattern("other").search(match[0]):  # "my wife's cell phone"
                 for kind, value, label, line in self._behind(text, match.start(), match.end()):
@@ -212,7 +226,7 @@ class _Who:
         says = rf"(?:{self.whole.pattern}(?:['’]s?)?{'|my' * own}){_pattern('lives').pattern}"
         for match in re.finditer(says, text, re.IGNORECASE) if _pattern("lives").search(text) else ():
             of, value = match[match.re.groups - 1], match[match.re.groups]
-            yield "address", re.split(r"\.(?:\s|$)", value)[0], (of or "").lower(), _line_at(text, *match.span())
+            yield "address", re.split(r"\.(?:\s|$)", value)[0], (of or "").lower(), line_at(text, *match.span())
 
     def _behind(self, text: str, start: int, at: int) -> Iterator[_Told]:
         """Yield the numbers behind a name that ends at a place, up to the next name or sentence."""
@@ -227,13 +241,8 @@ class _Who:
                 continue
             if is_other or any(" " in name and not line_named(name) for name in names):
                 break
-            yield "phone", value, label, _line_at(text, at, start + last)
+            yield "phone", value, label, line_at(text, at, start + last)
             end = last
-
-
-def _line_at(text: str, start: int, end: int) -> str:
-    last = text.find("\n", end)
-    return text[text.rfind("\n", 0, start) + 1 : last if last >= 0 else len(text)].strip("\n")
 
 
 class _Known(Struct, frozen=True):
@@ -242,14 +251,6 @@ class _Known(Struct, frozen=True):
     person: Person
     facts: Mapping[PersonFact, Hit]
     newest: Sequence[Hit]
-
-
-def _addresses(group: Iterable[str]) -> frozenset[str]:
-    return frozenset({name_and_address(one)[1] for one in group} - {""})
-
-
-def _names(group: Iterable[str]) -> frozenset[frozenset[str]]:
-    return frozenset(said for one in group for said in identities(one) if isinstance(said, frozenset))
 
 
 class _Archive(Struct, frozen=True):
@@ -269,10 +270,23 @@ class _Archive(Struct, frozen=True):
             return [tuple(sorted(known))] if known else []
         cards = (hit for hit in view.having(words(f"contact {typed}"), self.own, _READ) if _card(hit))
         known |= {fold(hit.title) for hit in cards if wanted <= name_words(fold(hit.title))}
+        known |= self._listed(typed, wanted) if len(wanted) == 1 and not known else set()
         found = [one for one in self.apart(known) if any(names_person(each, typed) for each in one)]
         whole = [one for one in found if any(wanted == name_words(each) - _GENERATIONS for each in one)]
         # Behind several of one name, whoever of them a text means that has no address.
-        return [*whole, *[()] * (len([one for one in whole if _addresses(one)]) > 1)] or found
+        return [*whole, *[()] * (len([one for one in whole if addresses_in(one)]) > 1)] or found
+
+    def _listed(self, typed: str, wanted: Set[str]) -> set[str]:
+        """Return the people, folded, whom rows of tables and attached contacts name with some words."""
+        held = (hit.chunk.text.split("\n") for hit in self.reader.view.having(words(typed), self.own, _READ))
+        rows = (
+            entry(lines, at)
+            for lines in held
+            for at, one in enumerate(lines)
+            if wanted <= {*re.findall(r"\w+", fold(one))}
+        )
+        names = {fold(name) for row in rows if row.values for name in row.names if len(name_words(fold(name))) > 1}
+        return {name for name in names if wanted <= name_words(name) and shown_name(name)}
 
     def _joined(self, known: Iterable[str]) -> set[str]:
         others = self.ties.others(known := {*known})
@@ -307,20 +321,20 @@ class _Archive(Struct, frozen=True):
             _, address = name_and_address(one)
             is_own = address in writes or address in self.ties.apart or _pattern("provider").match(domain_of(address))
             is_own = is_own or re.search(r"[^\W\d]\d{1,2}@", address)
-            name = *_names([one]), address if is_own else domain_of(address)
+            name = *names_in([one]), address if is_own else domain_of(address)
             joined = *(tie for tie in ties if one in tie), *(tie for tie in self.ties.same if address in tie)
             return [*[address] * bool(address), *[name] * (len(name) > 1), *joined] or [one]
 
         by_name = dict[frozenset[str], list[tuple[str, ...]]]()
         for group in same_people(known, keys):
-            for name in _names(group) if _addresses(group) else ():
+            for name in names_in(group) if addresses_in(group) else ():
                 by_name.setdefault(name, []).append(group)
         few = (several for several in by_name.values() if len(several) <= _DETAILED)
         pairs = chain.from_iterable(combinations(several, 2) for several in few)
         ties += [(*one, *other) for one, other in pairs if self._is_tied(one, other)]
         found = same_people(known, keys)
-        for group in [one for one in found if not _addresses(one)]:
-            if owners := [one for one in found if _addresses(one) and _names(one) & _names(group)]:
+        for group in [one for one in found if not addresses_in(one)]:
+            if owners := [one for one in found if addresses_in(one) and names_in(one) & names_in(group)]:
                 found.remove(group)
                 found[found.index(owners[0])] += group if len(owners) == 1 else ()
         return found
@@ -329,7 +343,7 @@ class _Archive(Struct, frozen=True):
         """Return the addresses from or to which there is mail to or from another of the name, at one organisation."""
         by_name, found = dict[object, set[str]](), set[str]()
         for one in known:
-            for name in _names([one]) if (address := name_and_address(one)[1]) else ():
+            for name in names_in([one]) if (address := name_and_address(one)[1]) else ():
                 by_name.setdefault((name, domain_of(address)), set()).add(address)
         for several in (each for each in by_name.values() if 1 < len(each) <= _DETAILED):
             for pair in permutations(several, 2):
@@ -342,10 +356,10 @@ class _Archive(Struct, frozen=True):
 
         A newer one alone may be anybody who uses the name.
         """
-        own, others, mine = _addresses(one), _addresses(other), {*self.me()}
+        own, others, mine = addresses_in(one), addresses_in(other), {*self.me()}
         if (own | others) & self.ties.apart or (own & mine and others & mine):
             return not (own | others) & self.ties.apart
-        said = words(" ".join(["contact", *next(iter(_names(one)))]))
+        said = words(" ".join(["contact", *next(iter(names_in(one)))]))
         cards = ({fold(told[1]) for told in _card(hit)} for hit in self.reader.view.having(said, self.own, _READ))
         if any(own & card and others & card for card in cards):
             return True
@@ -362,10 +376,10 @@ class _Archive(Struct, frozen=True):
         Those whose header or text has their address alone of these, or whose writer writes to them alone, or they to
         the writer; of nobody's address, those about none of the others.
         """
-        names, own = _names(group) or {frozenset(fold(typed).split())}, _addresses(group)
+        names, own = names_in(group) or {frozenset(fold(typed).split())}, addresses_in(group)
         there = set[str]().union(*(self.reader.view.known(" ".join(sorted(one)), self.own) for one in names))
-        groups = self.apart(there) if _addresses(there) - own else []
-        every = [_addresses(one) for one in groups if not _names(one).isdisjoint(names)]
+        groups = self.apart(there) if addresses_in(there) - own else []
+        every = [addresses_in(one) for one in groups if not names_in(one).isdisjoint(names)]
         rivals = [one for one in every if one and one.isdisjoint(own)]
         able = [own, *rivals] if own else rivals
 
@@ -385,7 +399,7 @@ class _Archive(Struct, frozen=True):
 
     def known(self, typed: str, group: Sequence[str], *, detailed: bool = True) -> _Known:
         """Return a person with all that is known of them; without `detailed`, without facts and other spellings."""
-        wanted = "\n".join(_addresses(group) or group)
+        wanted = "\n".join(addresses_in(group) or group)
         scopes = [replace(self.own, **{role: wanted}) for role in ("sender", "recipient")] if wanted else []
         found = [self.reader.matching(scope) for scope in scopes]
         addresses, spellings = self._called(typed, group, found if detailed else ())
@@ -400,9 +414,7 @@ class _Archive(Struct, frozen=True):
         person = Person(name, addresses, spellings[1:], wrote, received, last, tuple(facts), similar)
         return _Known(person, facts, newest)
 
-    def _called(
-        self, typed: str, group: Sequence[str], found: Sequence[Matches]
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _called(self, typed: str, group: Sequence[str], found: Sequence[Matches]) -> tuple[tuple[str, ...], ...]:
         """Return a person's addresses, and the names that mails have; of nobody in a header, the one that was typed."""
         hits = chain.from_iterable(matches.by_date(_DETAILED) for matches in found)
         shown = Counter(one for hit in hits for one in (hit.sender, *hit.recipients) if fold(one) in group)
@@ -492,23 +504,9 @@ def people(
     often = sorted(same_people({*counted} - {""}, ties.keys), key=lambda group: -sum(counted[one] for one in group))[
         :limit
     ]
-    parts = [[own for own in archive.apart(one) if _addresses(own) & _addresses(one)] or [one] for one in often]
+    parts = [[own for own in archive.apart(one) if addresses_in(own) & addresses_in(one)] or [one] for one in often]
     groups = sorted(chain(*parts), key=lambda group: -sum(counted[one] for one in group))
     return [archive.known("", group, detailed=False).person for group in groups[:limit]]
-
-
-def tied(reader: Reader, catalog: Catalog, name: str, same: Sequence[str], apart: Sequence[str], ties: Ties) -> Ties:
-    """Return ties with addresses joined with a person, and others set apart; UsageError where it is unclear whose."""
-    if wrong := [one for one in (*same, *apart) if not (is_address(one) and reader.view.known(one, Scope()))]:
-        raise UsageError(f"{wrong[0]} is not the address of an indexed message", "pkb people NAME")
-    if not name or not {*same}.isdisjoint(apart):
-        raise UsageError("name a person, and each address once", "pkb people NAME --same ADDRESS --apart ADDRESS")
-    found = people(reader, catalog, name, Scope(), _MOST, ties=ties) if same else []
-    others = [one.addresses[0] for one in found if one.addresses and {*one.addresses}.isdisjoint(same)]
-    if same and len(others) != 1 and (others or len(same) == 1):
-        why = "several people fit" if others else "no other person fits"
-        raise UsageError(f"{why} {shorten(name, 60)}", f"pkb people ADDRESS --same {same[0]}")
-    return ties.changed([*others, *same], apart)
 
 
 @cache

@@ -404,6 +404,16 @@ class Ties(Struct, frozen=True):
 NO_TIES = Ties()
 
 
+def addresses_in(people: Iterable[str]) -> frozenset[str]:
+    """Return the addresses of people."""
+    return frozenset({name_and_address(one)[1] for one in people} - {""})
+
+
+def names_in(people: Iterable[str]) -> frozenset[frozenset[str]]:
+    """Return the words of the names of people that have several words."""
+    return frozenset(said for one in people for said in identities(one) if isinstance(said, frozenset))
+
+
 def same_people(people: Iterable[str], keys: Callable[[str], Sequence[object]] = identities) -> list[tuple[str, ...]]:
     """Group people, folded, who are the same one: by an address, or by a name of at least two words; or other keys."""
     above, groups, people = dict[object, object](), dict[object, list[str]](), sorted(people)

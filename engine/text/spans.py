@@ -3,10 +3,15 @@
 Pattern-based, English first. A span may be wrong, so callers show it with its sentence.
 """
 
+import csv
 import re
+from collections.abc import Iterable, Sequence
 from datetime import time
 from functools import lru_cache
+from itertools import pairwise, takewhile
 from typing import Literal
+
+from msgspec import Struct
 
 from engine.text.dates import NEAR_DAY
 from engine.text.words import Span
@@ -218,6 +223,12 @@ def line_named(text: str) -> str:
     return next((line for line, pattern in _LINES.items() if pattern.search(text)), "")
 
 
+def line_at(text: str, start: int, end: int) -> str:
+    """Return the lines from one place of a text to another."""
+    last = text.find("\n", end)
+    return text[text.rfind("\n", 0, start) + 1 : last if last >= 0 else len(text)].strip("\n")
+
+
 def line_of(text: str, number: Span) -> str:
     """Return the kind of line of a phone number, such as "fax", from the words before or after it; "" if unlabelled."""
     numbers = find(text, "phone")
@@ -226,6 +237,44 @@ def line_of(text: str, number: Span) -> str:
     before = text[max(start, number.start - _LABEL) : number.start].rpartition("\n")[2]
     behind = text[number.end : min(end, number.end + _LABEL)].partition("\n")[0]
     return line_named(before) or line_named(behind)
+
+
+class Entry(Struct, frozen=True):
+    """What a row of a table or a contact says: who it may be about; values, each with kind, label and line."""
+
+    names: tuple[str, ...]
+    values: tuple[tuple[str, str, str, str], ...]
+
+
+def entry(lines: Sequence[str], at: int) -> Entry:
+    """Return what is listed at a line: by the labels of a table's first row, which has no number, or of a contact."""
+    if lines[at].startswith("FN:"):
+        first = next((n for n in range(at, -1, -1) if lines[n].startswith("BEGIN:VCARD")), at)
+        block = takewhile(lambda one: not one.startswith("END:VCARD"), lines[first:])
+        fields = [(label, value, one) for one in block for label, _, value in [one.partition(":")]]
+        return Entry((lines[at][3:].strip(),), _values(fields))
+    own = _cells(lines[at])
+    table = takewhile(lambda cells: len(cells) > 1, map(_cells, reversed(lines[:at])))
+    above = [cells for cells in table if len(cells) == len(own)]  # others lack a cell, nobody can tell which
+    if len(own) < 2 or not above or re.search(r"[\d@]", "".join(above[-1])):
+        return Entry((), ())
+    pairs = [f"{one} {other}" for each in pairwise(own) for one, other in (each, each[::-1])]
+    return Entry((*own, *pairs), _values([(*each, lines[at]) for each in zip(above[-1], own, strict=True)]))
+
+
+def _cells(line: str) -> list[str]:
+    sign = max("|\t;,", key=line.count)
+    return [cell.strip() for cell in next(csv.reader([line], delimiter=sign, strict=False), [])] if sign in line else []
+
+
+def _values(fields: Iterable[tuple[str, str, str]]) -> tuple[tuple[str, str, str, str], ...]:
+    kinds: tuple[Kind, ...] = ("phone", "email")
+    found = ((kind, label, value, line, find(value, kind)) for label, value, line in fields for kind in kinds)
+    return tuple(
+        (kind, value[one.start : one.end], line_named(re.sub(r"\W", " ", label)) if kind == "phone" else "", line)
+        for kind, label, value, line, spans in found
+        for one in spans[:1]
+    )
 
 
 _FULL_DAY = re.compile(r"uhr|\dh|\d h\b", re.IGNORECASE)  # counted to 24
