@@ -48,19 +48,15 @@ class Objects(Protocol):
 
     def files(self) -> dict[str, Checksum]:
         """Return what the store says of each file, by its path."""
-        ...
 
     def remove(self, paths: Sequence[str]) -> None:
         """Remove files."""
-        ...
 
     def claim(self) -> None:
         """Be the home that writes there; PkbError where another one has done so since."""
-        ...
 
     def confirm(self) -> None:
         """Raise PkbError where another home has claimed the store since this one did."""
-        ...
 
 
 class TableFiles:
