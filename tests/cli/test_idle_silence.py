@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -51,11 +52,15 @@ def at_terminal(home: Path, *words: str) -> tuple[int, bytes, str]:
     """Run `pkb idle` with a terminal for errors; return its exit code, output and errors."""
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "cli.app", "idle", *words]
-    done = subprocess.run(command, env=environment(home), stderr=theirs, stdout=subprocess.PIPE, check=False)
-    said = os.read(ours, 4096).decode()
-    for end in (ours, theirs):
-        os.close(end)
-    return done.returncode, done.stdout, said
+    with subprocess.Popen(command, env=environment(home), stderr=theirs, stdout=subprocess.PIPE) as process:
+        os.close(theirs)
+        said = bytearray()
+        with suppress(OSError):  # on Linux, how the end is told
+            while some := os.read(ours, 4096):  # what nobody reads fills the terminal: the process would wait
+                said += some
+        printed, _ = process.communicate()
+    os.close(ours)
+    return process.returncode, printed, said.decode()
 
 
 def test_at_a_terminal_an_empty_home_is_an_error(fresh: Pkb) -> None:
