@@ -293,7 +293,8 @@ class Cluster:
             # Its processes listen on all addresses, and answer who knows the token.
             os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token_hex(16), "RAY_USAGE_STATS_ENABLED": "0"}
             os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")  # on a busy machine
-            how |= {"_temp_dir": self._folder, "include_dashboard": False, "object_store_memory": _STORE}
+            # A folder in the private one: Ray lets everybody read its own.
+            how |= {"_temp_dir": f"{self._folder}/ray", "include_dashboard": False, "object_store_memory": _STORE}
             # Ray takes 127.0.0.1 for the address of the network; on a Mac it uses no other.
             how |= {"_node_ip_address": "127.0.0.2"} if sys.platform == "linux" else {}
         import ray

@@ -283,14 +283,17 @@ def test_a_cluster_on_this_machine_ends_with_its_command(number: int, tmp_path: 
     """Its processes end, also if pkb is killed; its folder goes at once, or with the next run."""
     ran = start(tmp_path / "pkb", str(archive(tmp_path / "mail", 1500)), "--engine", "ray", "--vectors", "later")
 
+    modes = set[int]()
+
     def kill() -> bool:
         if works := _reads_below(ran.pid):
+            modes.update(path.stat().st_mode & 0o777 for path in Path("/tmp").glob(f"pkb-ray-{ran.pid}-*"))
             os.kill(ran.pid, number)
         return works
 
     with watching(kill, 1) as killed:
         _, err = ran.communicate()
-    assert (len(killed), "Traceback" in err) == (1, False), err
+    assert (len(killed), modes, "Traceback" in err) == (1, {0o700}, False), err
     for _ in range(100):
         if not (alive := [one for one in psutil.process_iter() if _of_folder(one, ran.pid)]):
             break
