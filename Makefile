@@ -68,7 +68,7 @@ $(RAY): $(READY)
 	@./tests/setup.sh $(VENV) '$(EXTRA)' ray
 	@touch $@
 
-test-ray: $(RAY)  ## Run the tests of `pkb ingest --engine ray` on a cluster of two workers (fetches 130 MB)
+test-ray: $(RAY)  ## Run the tests of `pkb ingest --engine ray` on a cluster of two workers (fetches 92 MB)
 	@$(QUIET) $(BIN)/python -m pytest -m "slow or not slow" tests/engine/ingest/test_cluster.py
 
 check: $(READY)  ## Format, lint, types and tests: must pass
