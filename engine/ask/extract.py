@@ -11,20 +11,8 @@ from typing import TYPE_CHECKING, get_args
 
 from msgspec import Struct
 
-from engine.ask.candidates import (
-    Candidate,
-    Reading,
-    candidates,
-    content,
-    is_beyond,
-    read_meaning,
-    read_sources,
-    read_words,
-    share,
-    support_of,
-    telling,
-    wanted,
-)
+from engine.ask import candidates
+from engine.ask.candidates import Candidate, Reading
 from engine.ask.followup import WHO_SAID, followed, reason_said, says_nothing
 from engine.ask.updates import latest, says_change, soonest
 from engine.text.dates import spell_date
@@ -90,7 +78,7 @@ def format_answer(
         origin = "" if former.read == best.read else origin
         newer = [one for one in found if one is best or not (one.written and one.written <= former.written)]
         said = replace(said, before=f"{marked if value in marked else value}{origin}")
-        said = replace(said, support=support_of(question, reads, newer, best)) if best.mark else said
+        said = replace(said, support=candidates.support_of(question, reads, newer, best)) if best.mark else said
     return replace(said, quote=best.text) if said else None
 
 
@@ -245,18 +233,18 @@ def quote(
     reading: Reading | None = None,
 ) -> Quote:
     """Answer a question from what was read for it, or decline; `scored` are its candidates, if they are known."""
-    settings, kind = settings or QuoteSettings(), wanted(question)
+    settings, kind = settings or QuoteSettings(), candidates.wanted(question)
     when = time_constraint(question, kind)
-    found = list(scored) or candidates(question, reads, kind, when)
+    found = list(scored) or candidates.candidates(question, reads, kind, when)
     if when.coming and not any(one.day for one in found):  # nothing is to come any more: what was, by the newest source
         when = time_constraint(question, kind, max((read.date.date() for read in reads if read.date), default=None))
-        found = candidates(question, reads, kind, when)
+        found = candidates.candidates(question, reads, kind, when)
     reading = reading or _reading(question, reads, found, settings, when)
     quotes = _quotes(found := reading.found, len(reads))
     if not settings.forced and (needs := synthesis(question.text)):
         return Quote(None, None, None, quotes, reading.support, synthesis=needs)
     if kind in (*_EXACT, *_COUNTED):
-        told = telling(question, reads, reading, kind)
+        told = candidates.telling(question, reads, reading, kind)
         reading = told if told.found or kind in _EXACT else reading
         found = reading.found
     answer, support = _exact(question, kind, reads, found), reading.support
@@ -286,7 +274,7 @@ def quote_after(question: Question, evidence: Evidence, settings: QuoteSettings)
     reads, line = evidence.passages[: evidence.leading], core(evidence.typed or question.text)
     typed, bare = understand(f"{line}?", datetime.combine(question.day, time.min)), says_nothing(line)
     behind = [] if evidence.typed else [replace(typed, text=f"{line} {_flat(evidence.said).rstrip('.')}?")]
-    found = candidates(typed, reads)
+    found = candidates.candidates(typed, reads)
     said = next((one for one in found if one.text == evidence.said), None)
     if WHO_SAID.fullmatch(core(question.text)):  # who spoke or wrote what was said before
         read = reads[said.read] if said else None
@@ -301,7 +289,7 @@ def quote_after(question: Question, evidence: Evidence, settings: QuoteSettings)
         questions = [question, *[typed][bare:]] if evidence.typed else [typed]
         readings = [(one, [_read(each, reads, settings.reader) for each in (one, *behind)]) for one in questions]
         asked, reading = followed(readings, evidence.said)
-        if behind and wanted(asked) in _EXACT:
+        if behind and candidates.wanted(asked) in _EXACT:
             reading = replace(reading, support=1.0)
     quoted = quote(asked, reads, settings, reading=reading)
     return replace(quoted, quotes=(*quoted.quotes, *[""] * (len(evidence.passages) - len(reads))))
@@ -315,20 +303,22 @@ def _reading(
     Where the best is of another day than is asked about, and none is of that, none answers.
     """
     if settings.reader and settings.reader.languages and question.foreign:
-        reading = read_meaning(settings.reader.languages, question, reads, found)
-    elif settings.reader and not is_beyond(question, found):
-        reading = read_sources(settings.reader, question, reads, found)
+        reading = candidates.read_meaning(settings.reader.languages, question, reads, found)
+    elif settings.reader and not candidates.is_beyond(question, found):
+        reading = candidates.read_sources(settings.reader, question, reads, found)
     else:
-        reading = read_words(question, reads, found, when)
+        reading = candidates.read_words(question, reads, found, when)
     best = max(reading.found, key=lambda one: one.score, default=None)
     is_other = best and best.day is False and question.asked != "yes/no" and not any(one.day for one in found)
     return replace(reading, support=0.0) if is_other else reading
 
 
 def _read(question: Question, reads: Sequence[Passage], reader: "SpanReader | None") -> Reading:
-    when = time_constraint(question, kind := wanted(question))
-    found = candidates(question, reads, kind, when)
-    return read_sources(reader, question, reads, found) if reader else read_words(question, reads, found, when)
+    when = time_constraint(question, kind := candidates.wanted(question))
+    found = candidates.candidates(question, reads, kind, when)
+    if reader:
+        return candidates.read_sources(reader, question, reads, found)
+    return candidates.read_words(question, reads, found, when)
 
 
 def _is_of_name(question: Question, kind: Kind | None) -> bool:
@@ -348,7 +338,8 @@ def _exact(
     if _is_of_name(question, kind):
         return None
     sent = _SENT.match(question.text) if reads else None
-    is_told = sent and share(content(question), frozenset(words(f"{reads[0].header} {reads[0].text}"))) >= _TOLD
+    told = words(f"{reads[0].header} {reads[0].text}") if sent else ()
+    is_told = candidates.share(candidates.content(question), frozenset(told)) >= _TOLD
     best = max(found, key=lambda one: one.score, default=None)
     if not sent or not is_told or (best and best.mark and _SENDS_IT.match(best.text, best.highlight[1])):
         return None

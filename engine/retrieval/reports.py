@@ -12,27 +12,9 @@ from itertools import chain, groupby, pairwise
 
 from msgspec import Struct, convert
 
+from engine.retrieval import open_loops
 from engine.retrieval.evidence import cited, day_of, title_of
-from engine.retrieval.open_loops import (
-    READ,
-    Closing,
-    Commitment,
-    OpenSentence,
-    Surroundings,
-    WholeDocument,
-    addressed,
-    candidates,
-    commitment,
-    due_day,
-    each_once,
-    has_cue,
-    is_headed,
-    is_mass_mail,
-    item_of,
-    own_sentences,
-    read_documents,
-    single_names,
-)
+from engine.retrieval.open_loops import READ, Closing, Commitment, OpenSentence, Surroundings, WholeDocument
 from engine.text.dates import find, spell_date, without_days
 from engine.text.people import domain_of, name_and_address, name_words, roster
 from engine.text.terminal import count, line, shorten
@@ -83,7 +65,8 @@ Turns = list[list[Said]]  # a paragraph each where nobody knows who speaks
 
 def turns_of(document: WholeDocument) -> Turns:
     """Return the sentences of a meeting, by turn."""
-    grouped = groupby(own_sentences(document), key=lambda one: one[1].speaker or (one[0].chunk.id, one[1].turn))
+    said = open_loops.own_sentences(document)
+    grouped = groupby(said, key=lambda one: one[1].speaker or (one[0].chunk.id, one[1].turn))
     texts = [[(hit, hit.chunk.text[at.start : at.end], at.speaker) for hit, at in said] for _, said in grouped]
     return [[Said(hit, text, who, tuple(plain_words(text))) for hit, text, who in said] for said in texts]
 
@@ -105,7 +88,8 @@ def decisions(turns: Turns) -> list[Said]:
     for at, said in enumerate(turns):
         able = [_FEWEST <= len(one.tokens) <= _LONGEST and not one.has("not") for one in said]
         found += [one for number, one in enumerate(said) if able[number] and _is_decided(turns, at, number)]
-        found += [one for one in said if has_cue("decided", one.text, unless="undecided") and one not in found]
+        told = (one for one in said if open_loops.has_cue("decided", one.text, unless="undecided"))
+        found += [one for one in told if one not in found]
     return found
 
 
@@ -122,7 +106,8 @@ def _is_decided(turns: Turns, at: int, number: int) -> bool:
             return True
     if one.asks or one.has("final"):
         return not one.asks and bool(content_words(one.text))
-    if is_headed(one.text, _LIST, "heading") or any(len(it.tokens) < _FEWEST and it.begins("agreed", 2) for it in last):
+    is_agreed = any(len(it.tokens) < _FEWEST and it.begins("agreed", 2) for it in last)
+    if is_agreed or open_loops.is_headed(one.text, _LIST, "heading"):
         return True
     ends = (end for _, end in phrases(_LIST, "decided").find(one.tokens))
     if any(len(content_words(" ".join(one.tokens[end:]))) > 1 for end in ends):
@@ -145,7 +130,7 @@ def _listed(turns: Turns, part: str) -> list[Said]:
 def open_questions(turns: Turns) -> list[Said]:
     """Return the questions that nobody could answer, and the sentences that say that something is open."""
     found = [one for said in turns for one in said if one.has("open") and not one.has("settled") and not one.asks]
-    found += [one for said in turns for one in said if has_cue("open", one.text, unless="asks")]
+    found += [one for said in turns for one in said if open_loops.has_cue("open", one.text, unless="asks")]
     for (*_, one), reply in pairwise(turns):
         is_short = sum(len(other.tokens) for other in reply) <= _REPLY and len(one.tokens) > _FEWEST
         if one.asks and is_short and reply[0].speaker != one.speaker and reply[0].begins("unknown", 2):
@@ -155,15 +140,15 @@ def open_questions(turns: Turns) -> list[Said]:
 
 def tasks(document: WholeDocument, turns: Turns) -> list[OpenSentence]:
     """Return who is to do what: promises, requests, items of lists, and requests to which somebody else says yes."""
-    names, found = single_names(document.first.recipients), list(candidates(document, Scope()))
+    names, found = open_loops.single_names(document.first.recipients), list(open_loops.candidates(document, Scope()))
     spoken = Surroundings(spoken=True, names=names)
-    others = [(one, addressed(one.text, names)) for one in _listed(turns, "tasks")]
+    others = [(one, open_loops.addressed(one.text, names)) for one in _listed(turns, "tasks")]
     for (*_, one), (reply, *_) in pairwise(turns):
         agrees = reply.speaker != one.speaker and reply.begins("consent") and not reply.has("dissent")
-        if one.asks and agrees and (asked := commitment(one.text.rstrip(" ?"), spoken)) and asked.doer == "reader":
-            others.append((one, reply.speaker))
+        asked = open_loops.commitment(one.text.rstrip(" ?"), spoken) if one.asks and agrees else None
+        others += [(one, reply.speaker)] if asked and asked.doer == "reader" else []
     for one, who in others:
-        about = (Commitment("task", "unknown"), who, one.speaker or "", due_day(one.text, one.hit.written))
+        about = (Commitment("task", "unknown"), who, one.speaker or "", open_loops.due_day(one.text, one.hit.written))
         found.append(OpenSentence(document, one.hit, one.text, *about))
     passing = phrases(_LIST, "passing")
     return [one for one in found if not any(passing.find(plain_words(one.text)))]
@@ -175,10 +160,11 @@ def report_digest(
     """Return what the days of a scope brought: dates to come, loops opened and closed, decisions, people, answers."""
     first = scope.since or today
     ids, total = reader.by_date(replace(scope, since=first - _OPEN), (), READ, oldest=False)
-    documents, found = read_documents(reader, ids), list[OpenSentence]()
+    documents, found = open_loops.read_documents(reader, ids), list[OpenSentence]()
     new = [one for one in documents if one.first.date and one.first.date.date() >= first]
-    closing, known = Closing(documents), single_names(tuple(dict.fromkeys(one.first.sender for one in documents)))
-    for one in each_once([one for each in documents for one in candidates(each, scope, known)]):
+    closing, senders = Closing(documents), dict.fromkeys(one.first.sender for one in documents)
+    known = open_loops.single_names(tuple(senders))
+    for one in open_loops.each_once([one for each in documents for one in open_loops.candidates(each, scope, known)]):
         if closer := closing.closes(one):
             found += [one.closed(closer)] * (closer in new)
         elif one.document in new:
@@ -190,7 +176,7 @@ def report_digest(
         found += [one for one in _dates(document, today) if one.text not in said][:1]
     found += _newcomers(reader, scope, first)
     kinds: tuple[ItemKind, ...] = ("date", "task", "question", "done", "decision", "person", "answer")
-    items = [item for one in found if (item := item_of(catalogue, one))]
+    items = [item for one in found if (item := open_loops.item_of(catalogue, one))]
     items.sort(key=lambda item: (kinds.index(item.kind), item.due or date.max))
     for question, notice in changed:
         after, before = (shorten(text or "no answer", 200) for text in (notice.after, notice.before))
@@ -203,9 +189,9 @@ def report_digest(
 
 def _dates(document: WholeDocument, today: date) -> Iterator[OpenSentence]:
     events = [(hit, hit.chunk.text) for hit in document.chunks if hit.chunk.role == "event"]
-    said = [(hit, hit.chunk.text[at.start : at.end]) for hit, at in own_sentences(document)]
+    said = [(hit, hit.chunk.text[at.start : at.end]) for hit, at in open_loops.own_sentences(document)]
     for hit, text in [] if document.is_mass_mail else [*events, *said]:
-        if (day := due_day(text, hit.written)) and day >= today:
+        if (day := open_loops.due_day(text, hit.written)) and day >= today:
             title = text.partition("\n")[0] if hit.chunk.role == "event" else ""
             yield OpenSentence(document, hit, text, Commitment("date", "unknown"), None, hit.sender, day, title)
 
@@ -215,7 +201,7 @@ def _newcomers(reader: Reader, scope: Scope, first: date) -> Iterator[OpenSenten
     known = {key for one in before for key in _known_as(one)}
     for hit in reader.matching(replace(scope, since=first), "mail").by_date(_MOST, oldest=True):
         keys = _known_as(fold(hit.sender))
-        if keys and known.isdisjoint(keys) and not is_mass_mail(hit.sender, hit.chunk.text):
+        if keys and known.isdisjoint(keys) and not open_loops.is_mass_mail(hit.sender, hit.chunk.text):
             known.update(keys)
             about = (Commitment("person", "unknown"), None, hit.sender, None, hit.sender)
             yield OpenSentence(WholeDocument((hit,)), hit, "", *about)
@@ -281,11 +267,11 @@ def report_meeting(
     hits = named_meetings(reader, name, scope, today)
     if not hits or not hits[0].is_meeting:
         raise UsageError(f"no meeting fits {line(name)}", "pkb list")
-    hit, document = hits[0], read_documents(reader, [hits[0].chunk.document])[0]
+    hit, document = hits[0], open_loops.read_documents(reader, [hits[0].chunk.document])[0]
     kinds: tuple[ItemKind, ...] = ("task", "question", "done", "mail") if since else ("decision", "task", "question")
     named = _subject(" ".join(title_words(name)))
     found = _since(reader, document, named, scope) if since else found_in(document)
-    items = [item for one in found if (item := item_of(catalogue, one))]
+    items = [item for one in found if (item := open_loops.item_of(catalogue, one))]
     items.sort(key=lambda item: kinds.index(item.kind))
     day, people = hit.date.isoformat() if hit.date else None, present(reader, hit, scope.collection)
     return Report(len(items), tuple(items), 1, 1, " ".join(hit.title.split()), day, people, kinds)
@@ -294,7 +280,7 @@ def report_meeting(
 def _since(reader: Reader, document: WholeDocument, named: Sequence[str], scope: Scope) -> Iterator[OpenSentence]:
     """Yield what is still open of a meeting, what was done since, and newer mail with the words of its name."""
     later = Scope(since=document.first.date.date() if document.first.date else None, collection=scope.collection)
-    closing = Closing(read_documents(reader, reader.by_date(later, (), READ, oldest=False)[0]))
+    closing = Closing(open_loops.read_documents(reader, reader.by_date(later, (), READ, oldest=False)[0]))
     for one in found_in(document):
         closer = closing.closes(one) if one.found.kind == "task" else None
         if one.found.kind != "decision":
@@ -325,11 +311,11 @@ def _tasks_of(
     there = [*hits] or sorted(dict.fromkeys(named), key=lambda one: str(one.date), reverse=True)
     rows, cites = list[str](), list[Hit]()
     for hit in there[:_MEETINGS]:
-        document = read_documents(reader, [hit.chunk.document])[0]
+        document = open_loops.read_documents(reader, [hit.chunk.document])[0]
         own = [one for one in tasks(document, turns_of(document)) if one.who and _is_of(one.who, names, hit.recipients)]
         if own and not hits:
             later = reader.matching(Scope(since=hit.date and hit.date.date()), None, _subject(hit.title)).by_date(_NEWS)
-            closing = Closing(read_documents(reader, [one.chunk.document for one in later]))
+            closing = Closing(open_loops.read_documents(reader, [one.chunk.document for one in later]))
             own = [one for one in own if not closing.closes(one)]
         cites += dict.fromkeys(one.hit for one in own)
         rows += [f"{day_of(hit)}: {title_of(hit)}"] if own else []
@@ -347,7 +333,7 @@ def _tasks_of(
 
 def _row(catalog: Catalog, cites: Sequence[Hit], one: OpenSentence) -> str:
     """Return the number of its source, who said what, and when in a recording."""
-    item = item_of(catalog, one)
+    item = open_loops.item_of(catalog, one)
     return f"[{cites.index(one.hit) + 1}] {one.quoted}{f' at {item.source.at}' if item and item.source.at else ''}"
 
 
@@ -393,7 +379,7 @@ def find_meeting(
         return None
     head = present(reader, hits[0], scope.collection) if asked.aspect == "people" else day_of(hits[0])
     told, hits_of = [f"{head}: {title_of(hits[0])}{f' (the newest of {len(hits)})' * bool(hits[1:])}"], hits[:1]
-    found = found_in(read_documents(reader, [hits[0].chunk.document])[0]) if kinds else []
+    found = found_in(open_loops.read_documents(reader, [hits[0].chunk.document])[0]) if kinds else []
     for kind in kinds:
         own = [one for one in found if one.found.kind == kind]
         hits_of += [hit for hit in dict.fromkeys(one.hit for one in own) if hit not in hits_of]
