@@ -146,11 +146,9 @@ class _Who:
         if not any(one.lower() in lines[at].lower() for one in self._given):
             return None
         if not (found := entry(lines, at)).names and hit.chunk.position:  # of a table that began in an earlier chunk
-            every = self._view.chunks_of([hit.chunk.document], Scope())
-            every = sorted(
-                (one for one in every if one.chunk.place == hit.chunk.place), key=lambda one: one.chunk.position
-            )
-            whole = [line for one in every for line in one.chunk.text.split("\n")]
+            chunks = (one.chunk for one in self._view.chunks_of([hit.chunk.document], Scope()))
+            there = sorted((one for one in chunks if one.place == hit.chunk.place), key=lambda one: one.position)
+            whole = [line for one in there for line in one.text.split("\n")]
             found = entry(whole, whole.index(lines[at]))
         return found.values if any(map(self.whole.fullmatch, found.names)) else None
 
@@ -279,12 +277,8 @@ class _Archive(Struct, frozen=True):
     def _listed(self, typed: str, wanted: Set[str]) -> set[str]:
         """Return the people, folded, whom rows of tables and attached contacts name with some words."""
         held = (hit.chunk.text.split("\n") for hit in self.reader.view.having(words(typed), self.own, _READ))
-        rows = (
-            entry(lines, at)
-            for lines in held
-            for at, one in enumerate(lines)
-            if wanted <= {*re.findall(r"\w+", fold(one))}
-        )
+        said = ((lines, at, {*re.findall(r"\w+", fold(one))}) for lines in held for at, one in enumerate(lines))
+        rows = (entry(lines, at) for lines, at, own in said if wanted <= own)
         names = {fold(name) for row in rows if row.values for name in row.names if len(name_words(fold(name))) > 1}
         return {name for name in names if wanted <= name_words(name) and shown_name(name)}
 
@@ -418,12 +412,11 @@ class _Archive(Struct, frozen=True):
         """Return a person's addresses, and the names that mails have; of nobody in a header, the one that was typed."""
         hits = chain.from_iterable(matches.by_date(_DETAILED) for matches in found)
         shown = Counter(one for hit in hits for one in (hit.sender, *hit.recipients) if fold(one) in group)
-        used = (name_and_address(one)[1] for one in (*(fold(one) for one, _ in shown.most_common()), *group))
+        often = [one for one, _ in shown.most_common()]
+        used = dict.fromkeys(name_and_address(one)[1] for one in (*map(fold, often), *group))
         sent = found[0].senders() if found else Counter[str]()  # a few new mails by another of the name come last
-        addresses = sorted(
-            dict.fromkeys(filter(None, used)), key=lambda one: -sum(sent[it] for it in group if one in it)
-        )
-        spellings = [name for one, _ in shown.most_common() if (name := shown_name(one))]
+        addresses = sorted(filter(None, used), key=lambda one: -sum(sent[it] for it in group if one in it))
+        spellings = [*filter(None, map(shown_name, often))]
         spellings = spellings or [name.title() for name in map(shown_name, group) if name]
         if not any(" " in one for one in spellings):
             local = (re.sub(r"[._]+", " ", one.partition("@")[0]).strip().title() for one in addresses)
@@ -501,9 +494,8 @@ def people(
     if name:
         return [one.person for one in archive.all_known(name, archive.groups(name))[:limit]]
     counted = reader.matching(scope, "mail").senders()
-    often = sorted(same_people({*counted} - {""}, ties.keys), key=lambda group: -sum(counted[one] for one in group))[
-        :limit
-    ]
+    every = same_people({*counted} - {""}, ties.keys)
+    often = sorted(every, key=lambda group: -sum(counted[one] for one in group))[:limit]
     parts = [[own for own in archive.apart(one) if addresses_in(own) & addresses_in(one)] or [one] for one in often]
     groups = sorted(chain(*parts), key=lambda group: -sum(counted[one] for one in group))
     return [archive.known("", group, detailed=False).person for group in groups[:limit]]
