@@ -22,7 +22,7 @@ from engine.session import Session, session
 from engine.settings import save
 from engine.text.people import is_address
 from engine.text.terminal import line, opening, run_opener, typed, valid_text
-from engine.types import NO_FILTERS, AskOptions, Filters, LoopKind, OpenLoopOptions, grouped
+from engine.types import NO_FILTERS, AskOptions, Filters, LoopKind, grouped
 from store.errors import Locked, NoModel, PkbError, UsageError, disk_failure
 from store.home import Home
 from store.types import Scope, fold, replace
@@ -362,7 +362,7 @@ class Pkb:
         """Return what `todo` does, and how many there are."""
         if not (filters.since or filters.until or filters.document):
             filters = replace(filters, since=_RECENT)
-        return call(self.session, operations.open_loops, OpenLoopOptions(self.scope(filters), filters.kind, limit))
+        return call(self.session, operations.open_loops, self.scope(filters), filters.kind, limit)
 
     def meeting(self, name: str = "", filters: Filters = NO_FILTERS, *, before: bool = False) -> "Report":
         """Return what the newest meeting of a name brought, without a name the last; with `before`, what changed since.

@@ -23,19 +23,7 @@ from msgspec import convert
 
 from engine.session import Session
 from engine.text.terminal import line, opening, run_opener, typed, valid_text
-from engine.types import (
-    AskOptions,
-    Check,
-    Evidence,
-    Filters,
-    Listing,
-    ListOptions,
-    OpenLoopOptions,
-    Person,
-    Report,
-    Source,
-    Trace,
-)
+from engine.types import AskOptions, Check, Filters, Listing, ListOptions, LoopKind, Person, Report, Source, Trace
 from store.errors import Locked, PkbError, UsageError
 from store.home import Home, existing
 from store.types import Scope, Vectors, replace
@@ -43,6 +31,7 @@ from store.types import Scope, Vectors, replace
 if TYPE_CHECKING:
     from engine.ingest.imap import Fetched, MailAccount, MailConnection
     from engine.ingest.pipeline import Ingest, Settled, Summary
+    from engine.types import Evidence
     from store.catalog import Problem, SourceRoot
     from store.integrity import Finding, Repaired
 
@@ -211,13 +200,13 @@ def problems(opened: Session) -> list[dict[str, Any]]:
     return noted(dict.fromkeys(one for root in roots for one in opened.catalogue.problems(root.path)))
 
 
-def open_loops(opened: Session, options: "OpenLoopOptions") -> "Report":
+def open_loops(opened: Session, scope: Scope, kind: LoopKind | None, limit: int | None) -> Report:
     """Return open tasks and unanswered questions, by the words of later documents."""
     from engine.retrieval.open_loops import open_loops
 
     catalogue = opened.catalogue
     with opened.locks.reader():
-        return open_loops(opened.reader, catalogue, options, opened.now, opened.me)
+        return open_loops(opened.reader, catalogue, scope, kind, limit, opened.now, opened.me)
 
 
 def meeting(opened: Session, name: str, scope: "Scope", since: bool) -> "Report":

@@ -441,14 +441,6 @@ class OpenLoop(Struct, frozen=True):
     words: str | None = None  # of a language model, which the sentence and its source support
 
 
-class OpenLoopOptions(Struct, frozen=True):
-    """Which open loops to return: within what, of which kind (None: both), and how many (None: all)."""
-
-    scope: Scope = Scope()
-    kind: LoopKind | None = None
-    limit: int | None = 20
-
-
 class Report(Struct, frozen=True):
     """Items found by their words, of `total`, in `read` of the `documents` in scope: by `kinds`, or open loops."""
 

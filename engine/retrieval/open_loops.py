@@ -20,7 +20,7 @@ from engine.text.spans import find
 from engine.text.terminal import count
 from engine.text.time_sensitive import is_foreign, phrases, plain_words, word_lists
 from engine.text.words import Span, content_words, sentences, spoken_sentences
-from engine.types import Evidence, OpenLoop, OpenLoopOptions, Passage, Report
+from engine.types import Evidence, LoopKind, OpenLoop, Passage, Report
 from prompts import word_patterns
 from store.catalog import Catalog
 from store.search import Reader
@@ -362,12 +362,18 @@ class OpenSentence:
 
 
 def open_loops(
-    reader: Reader, catalogue: Catalog, options: OpenLoopOptions, now: datetime, me: Iterable[str] = ()
+    reader: Reader,
+    catalogue: Catalog,
+    scope: Scope,
+    kind: LoopKind | None,
+    limit: int | None,
+    now: datetime,
+    me: Iterable[str],
 ) -> Report:
     """Return the open items of a scope, those of `me` first: due in the future by date, then the rest, newest first."""
-    ordered, mine, counts = _ordered(reader, options, now, me)
-    catalogue = catalogue.within(options.scope)
-    items = (item for one in ordered[: options.limit] if (item := item_of(catalogue, one, mine)))
+    ordered, mine, counts = _ordered(reader, scope, kind, now, me)
+    catalogue = catalogue.within(scope)
+    items = (item for one in ordered[:limit] if (item := item_of(catalogue, one, mine)))
     return Report(len(ordered), tuple(items), *counts)
 
 
@@ -376,7 +382,7 @@ def find_open(
 ) -> Evidence | None:
     """Return what the user promised, has to do (mine) or waits for (theirs), as evidence; None if that is nothing."""
     limits = scope if scope.since else replace(scope, since=now.date() - _OVERDUE)
-    ordered, mine, _ = _ordered(reader, OpenLoopOptions(limits, None, None), now, me)
+    ordered, mine, _ = _ordered(reader, limits, None, now, me)
 
     def is_wanted(one: OpenSentence) -> bool:
         first, writes = one.document.first, one.found.doer == "writer"
@@ -393,16 +399,16 @@ def find_open(
 
 
 def _ordered(
-    reader: Reader, options: OpenLoopOptions, now: datetime, me: Iterable[str]
+    reader: Reader, scope: Scope, kind: LoopKind | None, now: datetime, me: Iterable[str]
 ) -> tuple[list[OpenSentence], frozenset[str], tuple[int, int]]:
     """Return what is open in order, the keys of the user, and the numbers of documents that were read and are there."""
-    ids, total = reader.by_date(options.scope, (), READ, oldest=False)
+    ids, total = reader.by_date(scope, (), READ, oldest=False)
     documents = read_documents(reader, ids)
-    closing = Closing(_later(reader, options.scope, documents, whole=len(ids) == total))
+    closing = Closing(_later(reader, scope, documents, whole=len(ids) == total))
     personal = (document for document in documents if not (document.first.is_meeting or document.is_mass_mail))
     known = single_names(tuple(dict.fromkeys(document.first.sender for document in personal)))
-    found = [one for document in documents for one in candidates(document, options.scope, known)]
-    wanted = [one for one in each_once(found) if options.kind in (None, one.found.kind)]
+    found = [one for document in documents for one in candidates(document, scope, known)]
+    wanted = [one for one in each_once(found) if kind in (None, one.found.kind)]
     last = now.date() - _OVERDUE
     still = [one for one in wanted if not (one.due and one.due < last) and not closing.closes(one)]
     mine = frozenset(map(_key, me))

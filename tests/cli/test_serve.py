@@ -30,7 +30,7 @@ from engine.serve.process import (
     socket_paths,
 )
 from engine.session import Session
-from engine.types import AskOptions, ListOptions, OpenLoopOptions
+from engine.types import AskOptions, ListOptions
 from store.locks import Lease
 from store.types import Scope
 from tests.cli.conftest import Pkb
@@ -110,7 +110,7 @@ LOOKUPS: dict[str, Callable[[Session], object]] = {
     "list": lambda opened: client.call(
         opened, operations.list_documents, ListOptions(Scope(sender="ann"), ("the",), 7, oldest=True)
     ),
-    "todo": lambda opened: client.call(opened, operations.open_loops, OpenLoopOptions(Scope(sender="ann"), "task", 3)),
+    "todo": lambda opened: client.call(opened, operations.open_loops, Scope(sender="ann"), "task", 3),
     "meeting": lambda opened: client.call(opened, operations.meeting, "workshop", Scope(), False),
     "digest": lambda opened: client.call(opened, operations.digest, Scope(since=date(2024, 6, 1)), False),
     "unknown person": lambda opened: client.unknown_person(opened, Scope(sender="nobody at all")),
