@@ -245,17 +245,13 @@ def find(settings: Settings, key: str, source: str = "") -> Any:
 
 def keys(settings: Settings) -> dict[str, Any]:
     """Return every dotted key that a config file may set, with its value, in order."""
-    return {
-        f"{section}.{name}": value
-        for section, part in asdict(settings).items()
-        if section != "experiment"
-        for name, value in asdict(part).items()
-    }
+    parts = {section: asdict(part) for section, part in asdict(settings).items() if section != "experiment"}
+    return {f"{section}.{name}": value for section, part in parts.items() for name, value in part.items()}
 
 
 def chosen(path: Path) -> set[str]:
     """Return the keys that the config file sets."""
-    return set(_values(_text(path), str(path)))
+    return set(_values(path))
 
 
 def unknown(path: Path) -> list[str]:
@@ -268,8 +264,8 @@ def save(path: Path, key: str, value: str) -> Any:
     import tomlkit  # slower to import than all of this module
 
     parsed = find(put(Settings(), key, value), key)
-    _values(text := _text(path), str(path))  # never overwrite a file that is not TOML
-    document = tomlkit.parse(text)
+    _values(path)  # never overwrite a file that is not TOML
+    document = tomlkit.parse(_text(path))
     section, name = key.split(".")
     if not isinstance(part := document.setdefault(section, tomlkit.table()), MutableMapping):
         raise UsageError(f"{path}: {section} must be a section", "pkb config path")
@@ -281,8 +277,12 @@ def save(path: Path, key: str, value: str) -> Any:
 
 
 def load(path: Path) -> Settings:
-    """Read the config file if there is one; UsageError naming the file and the wrong key."""
-    return parse(_text(path), str(path))
+    """Read the config file if there is one, without unknown keys; UsageError naming the file and the wrong key."""
+    settings, known = Settings(), keys(Settings())
+    for key, value in _values(path).items():
+        if key in known:
+            settings = put(settings, key, value, str(path))
+    return settings
 
 
 def _text(path: Path) -> str:
@@ -294,27 +294,18 @@ def _text(path: Path) -> str:
         raise PkbError(f"cannot read {path}", "pkb config path") from None
 
 
-def parse(text: str, source: str) -> Settings:
-    """Read settings from TOML, without unknown keys; `source` is named in errors."""
-    settings, known = Settings(), keys(Settings())
-    for key, value in _values(text, source).items():
-        if key in known:
-            settings = put(settings, key, value, source)
-    return settings
-
-
-def _values(text: str, source: str) -> dict[str, Any]:
-    """Return the values of TOML by dotted key; one outside of a section has a key that ends with the dot."""
-    if not text:
+def _values(path: Path) -> dict[str, Any]:
+    """Return the values of a file by dotted key; one outside of a section has a key that ends with the dot."""
+    if not (text := _text(path)):
         return {}
     import tomllib  # takes 2 ms, and most homes have no config file
 
     try:
         sections = {name: one if isinstance(one, dict) else {"": one} for name, one in tomllib.loads(text).items()}
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{source} is not TOML: {error}", "pkb config path") from None
+        raise UsageError(f"{path} is not TOML: {error}", "pkb config path") from None
     except (ValueError, RecursionError):  # a number of too many digits, lists in too many lists
-        raise UsageError(f"{source} is not TOML that can be read", "pkb config path") from None
+        raise UsageError(f"{path} is not TOML that can be read", "pkb config path") from None
     return {f"{section}.{name}": value for section, part in sections.items() for name, value in part.items()}
 
 

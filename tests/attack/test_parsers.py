@@ -16,7 +16,7 @@ from engine.ingest.files import read
 from engine.ingest.html import html_text
 from engine.ingest.types import ParseLimits
 from engine.llm.generate import ParsedAnswer, parse
-from engine.settings import parse as parse_settings
+from engine.settings import load
 from engine.text.relative_dates import next_start
 from store.errors import UsageError
 from tests.attack.lab import NOW as IN_UTC
@@ -219,6 +219,7 @@ def test_no_list_of_days_takes_long_to_read() -> None:
         "ask = 1\n[ask]\nk = 1",
     ],
 )
-def test_no_settings_file_is_a_bug(text: str) -> None:
+def test_no_settings_file_is_a_bug(text: str, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(text)
     with pytest.raises(UsageError):
-        parse_settings(text, "config.toml")
+        load(tmp_path / "config.toml")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.settings import Settings, keys, load, meanings, parse, put, save, unknown
+from engine.settings import Settings, keys, load, meanings, put, save, unknown
 from store.errors import UsageError
 from tests.reference import DATA
 
@@ -87,15 +87,17 @@ def test_an_experiment_in_a_file_is_no_key(tmp_path: Path) -> None:
     assert (load(path), unknown(path)) == (Settings(), ["experiment.guard"])
 
 
-@given(st.text())
-def test_any_text_is_settings_or_a_named_error(text: str) -> None:
-    assert _said(text).startswith("the file")
+@given(text=st.text())
+def test_any_text_is_settings_or_a_named_error(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.toml"
+    path.write_text(text, "utf-8", newline="")
+    assert _said(path).startswith(str(path))
 
 
-def _said(text: str) -> str:
-    """Return what is said of a file of this text, its name where nothing is wrong."""
+def _said(path: Path) -> str:
+    """Return what is said of a file, its name where nothing is wrong."""
     try:
-        parse(text, "the file")
+        load(path)
     except UsageError as error:
         return error.message
-    return "the file"
+    return str(path)

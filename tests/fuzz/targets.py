@@ -39,7 +39,7 @@ from engine.llm import generate, prompt, stopping
 from engine.models import gguf, served
 from engine.retrieval import open_loops
 from engine.serve import process
-from engine.settings import Settings, parse
+from engine.settings import Settings, load
 from engine.text import dates, people, question, relative_dates, spans, terminal, words
 from engine.text.time_sensitive import is_timeless, time_sensitivity, whole_document_question
 from store import kv_files, peers
@@ -234,7 +234,9 @@ def _follow_up(data: bytes) -> None:
 
 
 def _config(data: bytes) -> None:
-    parse(_text(data), "config")
+    path = _scratch()
+    path.write_bytes(data)
+    load(path)
 
 
 def _prediction(data: bytes) -> None:
@@ -322,7 +324,7 @@ def _kv_header(data: bytes) -> None:
 @cache
 def _scratch() -> Path:
     folder = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
-    return Path(tempfile.mkdtemp(prefix="pkb-fuzz-", dir=folder)) / "model.gguf"
+    return Path(tempfile.mkdtemp(prefix="pkb-fuzz-", dir=folder)) / "file"
 
 
 def _gguf(data: bytes) -> None:
