@@ -109,12 +109,9 @@ def introduces(catalogue: Catalog, bank: Reader | None, old: str, new: str) -> b
 def _says_mine(sentence: str, address: str) -> bool:
     """Return whether a sentence says that an address is its writer's now, and has no word that may say otherwise."""
     told = plain_words(sentence.replace(address, " "))
-    lists = [parts for parts in word_lists("changes").values() if "mine" in parts]
-    is_mine = any(
-        {*told} <= {word for part in ("mine", "i") for (word,) in parts[part]}
-        and not {*told}.isdisjoint(word for (word,) in parts["i"])
-        for parts in lists
-    )
+    lists = (parts for parts in word_lists("changes").values() if "mine" in parts)
+    known = (({word for (word,) in parts["mine"]}, {word for (word,) in parts["i"]}) for parts in lists)
+    is_mine = any({*told} <= mine | i and not i.isdisjoint(told) for mine, i in known)
     return is_mine and "?" not in sentence and any(phrases("changes", "new").find(told))
 
 
