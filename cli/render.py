@@ -74,10 +74,8 @@ def show_table(rows: Sequence[Sequence[str]], sides: str, *, stderr: bool = Fals
     """Print a heading and rows in columns, each set to the side (< or >) that `sides` has for it."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(sides))]
     columns = list(zip(sides, widths, strict=True))
-    heading, *lines = (
-        "  ".join(f"{cell:{side}{width}}" for cell, (side, width) in zip(row, columns, strict=True)).rstrip()
-        for row in rows
-    )
+    set_out = ([f"{cell:{side}{width}}" for cell, (side, width) in zip(row, columns, strict=True)] for row in rows)
+    heading, *lines = ("  ".join(cells).rstrip() for cells in set_out)
     tell("\n".join([typer.style(heading, bold=True), *lines]), stderr=stderr, whole=True)
 
 

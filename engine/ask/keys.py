@@ -150,9 +150,7 @@ def _spelled(text: str, found: Sequence[re.Match[str]], names: Names) -> dict[re
     pairs = {f"{folded[one]} {folded[two]}": (one, two) for one, two in beside}
     typed = [match[0] for match in found if match[0][0].isupper()]
     known = names([*folded, *typed, *pairs])
-    forms = {
-        place: form for place, match in enumerate(found) if (form := known.get(folded[place]) or known.get(match[0]))
-    }
+    forms = {place: form for place, one in enumerate(found) if (form := known.get(folded[place]) or known.get(one[0]))}
     for pair, places in pairs.items():
         if pair in known:
             forms |= dict(zip(places, known[pair].split(" "), strict=True))
@@ -167,9 +165,7 @@ def normalise(question: str) -> str:
 
 _SAME_F1 = 0.8  # of content words, from which one answer says only a little more than the other
 
-_NEGATION = re.compile(
-    r"no|not|never|none|without|cannot|cant|dont|(?:did|does|is|was|were|are|could|would|should|wo)nt"
-)
+_NEGATION = re.compile(r"no|not|never|none|without|cannot|(?:ca|do|did|does|is|was|were|are|could|would|should|wo)nt")
 
 
 def same_answer(one: str | None, other: str | None, span: str = "", other_span: str = "") -> bool:

@@ -302,10 +302,8 @@ def _other_role(one: QuestionFeatures, two: QuestionFeatures, pairs: Sequence[tu
     named = [
         (one.roles[a], two.roles[b]) for a, b in pairs if one.content[a] in one.names or two.content[b] in two.names
     ]
-    other = [roles for roles in named if roles[0] != roles[1]]
-    return any(
-        (frozenset(roles) not in _ALIKE and _NEUTRAL.isdisjoint(roles)) or roles[::-1] in named for roles in other
-    )
+    other = [pair for pair in named if pair[0] != pair[1]]
+    return any((frozenset(pair) not in _ALIKE and _NEUTRAL.isdisjoint(pair)) or pair[::-1] in named for pair in other)
 
 
 # Fitted on answers of two models to judged questions; docs/log/answers.md has the figures.

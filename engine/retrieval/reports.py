@@ -182,9 +182,8 @@ def report_digest(
         after, before = (shorten(text or "no answer", 200) for text in (notice.after, notice.before))
         cause = convert(json.loads(notice.cause), Source)
         items.append(OpenLoop("answer", f"{question}: {after} (before: {before})", None, None, cause))
-    return Report(
-        len(items), tuple(items), len(ids), total, f"Since {spell_date(first, weekday=True)}", None, "", kinds
-    )
+    title = f"Since {spell_date(first, weekday=True)}"
+    return Report(len(items), tuple(items), len(ids), total, title, kinds=kinds)
 
 
 def _dates(document: WholeDocument, today: date) -> Iterator[OpenSentence]:

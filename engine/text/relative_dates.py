@@ -300,12 +300,8 @@ _WEEKLY = re.compile(rf"{WEEKDAY}\s*(?:to|through|until|till|-|–)\s*{WEEKDAY}"
 _BOUNDED = re.compile(
     rf"\b(?:after|before|since|until|till)\s+(?:\w+\s+){{0,4}}?{_SOME_DAY}|\b(?:from|by)\s+{_SOME_DAY}", re.IGNORECASE
 )
-_CALLED_OFF = re.compile(
-    r"\b(?:cancel(?:l?ed|ling|s)?|called off|postponed|abgesagt|annul(?:é|ée|lé))\b", re.IGNORECASE
-)
-_MOVED = re.compile(
-    r"\b(?:mov|chang|shift|reschedul|postpon|put|brought|goe)\w*\b.{0,60}?\b(?:to|until)\s", re.IGNORECASE
-)
+_CALLED_OFF = re.compile(r"\b(?:cancel(?:l?ed|ling|s)?|called off|postponed|abgesagt|annul(?:é|ée|lé))\b", re.I)
+_MOVED = re.compile(r"\b(?:mov|chang|shift|reschedul|postpon|put|brought|goe)\w*\b.{0,60}?\b(?:to|until)\s", re.I)
 _ENDS = re.compile(r"\b(?:until|till|to|by|through|before)\s+\Z", re.IGNORECASE)  # a day to which something goes on
 _WEEKLY_DAY = re.compile(r"\b(mon|tues|wednes|thurs|fri|satur|sun)days\b", re.IGNORECASE)
 _CAPITAL = re.compile(rf"(?!{MONTH}|(?:in|during|since|until|by|of)\b)(?-i:[A-Z])[\w.'’-]*\s+\Z", re.IGNORECASE)
@@ -371,11 +367,8 @@ class TimeConstraint(Struct, frozen=True):
         """
         if any(asked.yearly or (asked.last - asked.first).days > 6 for asked in self.days):
             return None
-        return bool(self.about) and any(
-            (day - asked.first.weekday()) % 7 <= (asked.last - asked.first).days
-            for asked in self.days
-            for day in weekdays
-        )
+        spans = [(asked.first.weekday(), (asked.last - asked.first).days) for asked in self.days]
+        return bool(self.about) and any((day - first) % 7 <= more for first, more in spans for day in weekdays)
 
     def told(self, text: str, spoken: bool | None) -> frozenset[str]:
         """Return words of a text, these days named in it as the question does, or not named if it spoke of others."""

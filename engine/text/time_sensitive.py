@@ -239,9 +239,8 @@ def meeting_question(text: str) -> WholeDocumentQuestion | None:
 
 def title_words(name: str) -> list[str]:
     """Return the words of a name that a title must contain: without articles and words such as "meeting"."""
-    return [
-        word for word in plain_words(name) if word not in listed_words(_LIST, "frame") | listed_words(_LIST, "document")
-    ]
+    left_out = listed_words(_LIST, "frame") | listed_words(_LIST, "document")
+    return [word for word in plain_words(name) if word not in left_out]
 
 
 def _named(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -271,11 +270,8 @@ def _aspect(tokens: Sequence[str]) -> Aspect | None:
 @cache
 def _phrases(language: str) -> dict[tuple[str, ...], Aspect]:
     frame, lists = listed_words(_LIST, "frame", language), word_lists(_LIST)[language]
-    return {
-        tuple(word for word in phrase if word not in frame): aspect
-        for aspect in ASPECTS
-        for phrase in lists.get(aspect, ())
-    }
+    listed = ((phrase, aspect) for aspect in ASPECTS for phrase in lists.get(aspect, ()))
+    return {tuple(word for word in phrase if word not in frame): aspect for phrase, aspect in listed}
 
 
 _CLAUSE_END = r"((?:[;!?()\"“”„]|[,:](?!\d))+\s*)"
