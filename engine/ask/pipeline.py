@@ -18,7 +18,7 @@ from engine.ask.keys import EmbeddedQuestion, PendingQuestion, QueryContext, sam
 from engine.settings import Settings
 from engine.text.terminal import shorten
 from engine.text.time_sensitive import instruction_end
-from engine.types import FIRST_MAIL, Answer, AskOptions, AskResult, Backend, Correction, OnText, Source
+from engine.types import FIRST_MAIL, Answer, AskOptions, AskResult, Backend, Correction, Evidence, OnText, Source
 from store.answers import AnswerBank, CachedAnswer, Notices, RejectedAnswers, Verifications
 from store.database import Ledger
 from store.errors import PkbError, UsageError
@@ -27,7 +27,6 @@ from store.types import Scope, replace
 
 if TYPE_CHECKING:
     from engine.ask.semantic import SemanticRules
-    from engine.types import Evidence
     from store.search import Near
 
 
@@ -38,7 +37,7 @@ def remember(
     reply: Answer,
     key: bytes | None,
     saved_ms: float,
-    evidence: "Evidence | None",
+    evidence: Evidence | None,
     like: bytes | None = None,
 ) -> None:
     """Keep a question with its reply's figures; `evidence` is None if nothing was retrieved.
@@ -140,7 +139,7 @@ class Asker:
         ask: PendingQuestion,
         kept: CachedAnswer,
         generation: int,
-        evidence: "Evidence | None" = None,
+        evidence: Evidence | None = None,
         *,
         stale: bool = False,
     ) -> AskResult:
@@ -173,7 +172,7 @@ class Asker:
         return replace(answered, keep=ask.trace.keep) if ask.options.record or ask.options.write_bank else answered
 
     def _answered(
-        self, ask: PendingQuestion, reply: Answer, like: bytes | None, saved_ms: float, evidence: "Evidence | None"
+        self, ask: PendingQuestion, reply: Answer, like: bytes | None, saved_ms: float, evidence: Evidence | None
     ) -> AskResult:
         """Record a reply, and add a correction where an earlier answer has changed."""
         if ask.options.record:
@@ -233,7 +232,7 @@ def _sender(source: Source) -> str:
     return shorten(source.sender, 80) + "".join(f" ({shorten(one, 80)})" for one in source.warnings)
 
 
-def change_of(cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> Correction | None:
+def change_of(cached: CachedAnswer, reply: Answer, evidence: Evidence) -> Correction | None:
     """Return how a new answer differs from one cached with other evidence; None if it does not, or nobody saw that."""
     before, seen = keys.answer_of(cached), cached.origin == "user" or cached.uses > 0
     if not seen or same_answer(before.text, reply.text, before.span, reply.span):
@@ -250,7 +249,7 @@ def change_of(cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> Corr
 _AGAIN = 'pkb ask "QUESTION"'
 
 
-def last_answer(ledger: Ledger, reread: Callable[[Sequence[str], Sequence[float], Scope], "Evidence"]) -> Answer:
+def last_answer(ledger: Ledger, reread: Callable[[Sequence[str], Sequence[float], Scope], Evidence]) -> Answer:
     """Return the answer shown last, with the current places of its sources; PkbError if it is not cached.
 
     `reread` returns evidence once more, as `Retriever.reread` does.
