@@ -135,15 +135,19 @@ class ObjectStore:
     def __init__(self, place: str, ledger: Ledger) -> None:
         self.place, self._root, self._ledger = place, place.removeprefix("s3://").rstrip("/"), ledger
         self._endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-        if self._endpoint.startswith("http:") and urlsplit(self._endpoint).hostname not in _HERE:
-            raise UsageError("AWS_ENDPOINT_URL would send mail unencrypted", "an address that begins with https://")
+        scheme, host = self._endpoint.partition("://")[0], urlsplit(self._endpoint).hostname
+        if self._endpoint and not (host and (scheme == "https" or (scheme == "http" and host in _HERE))):
+            why = "AWS_ENDPOINT_URL must begin with https://, or mail would go unencrypted"
+            raise UsageError(why, "export AWS_ENDPOINT_URL=https://HOST")
 
     def options(self, *, writes: bool) -> dict[str, str]:
         """Return LanceDB's options: nothing waits for long, but a writer longer than a reader."""
         found = {"connect_timeout": f"{_ANSWER_S}s", "timeout": f"{_WRITE_S if writes else _READ_S}s"}
         found |= {"client_max_retries": "0", "download_retry_count": "1"}
         if self._endpoint:
-            found |= {"aws_endpoint": self._endpoint, "allow_http": str(self._endpoint.startswith("http:")).lower()}
+            # Else it reads that variable itself, also if it is empty, which it does not survive.
+            found |= {"aws_endpoint_url_s3": self._endpoint, "aws_endpoint": self._endpoint}
+            found |= {"allow_http": str(self._endpoint.startswith("http:")).lower()}
         return found
 
     def files(self) -> dict[str, Checksum]:

@@ -323,8 +323,8 @@ def _remove_former() -> None:
             os.kill(int(old.name.split("-")[2]), 0)
         except ProcessLookupError:
             shutil.rmtree(old, ignore_errors=True)
-        except (PermissionError, ValueError):
-            continue  # another user's
+        except (PermissionError, ValueError, OverflowError):
+            continue  # another user's, or not ours
 
 
 def _tasks(files: Sequence[tuple[bytes, FileState]]) -> Iterator[list[tuple[bytes, FileState]]]:

@@ -296,9 +296,14 @@ def test_a_missing_bucket_is_named(open_home: Open, mail: Path) -> None:
     assert (done.code, "cannot reach s3://nobody-made-it/pkb: no such bucket" in done.err) == (1, True)
 
 
-def test_mail_is_not_sent_unencrypted_to_another_machine(pkb: Pkb, mail: Path) -> None:
-    done = pkb("ingest", str(mail), env={"AWS_ENDPOINT_URL": "http://192.0.2.1:9000"})
+@pytest.mark.parametrize("url", ["http://192.0.2.1:9000", "HTTP://192.0.2.1:9000", "192.0.2.1:9000", "https://"])
+def test_mail_is_not_sent_unencrypted_to_another_machine(pkb: Pkb, mail: Path, url: str) -> None:
+    done = pkb("ingest", str(mail), env={"AWS_ENDPOINT_URL": url})
     assert (done.code, "unencrypted" in done.err) == (2, True)
+
+
+def test_an_empty_variable_is_none(pkb: Pkb, mail: Path) -> None:
+    assert pkb("ingest", str(mail), env={"AWS_ENDPOINT_URL_S3": ""}).code == 0
 
 
 def test_a_second_writer_is_refused_and_may_take_over(

@@ -280,7 +280,7 @@ def test_a_killed_ingest_is_resumed(address: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_cluster_on_this_machine_ends_with_its_command(number: int, tmp_path: Path) -> None:
-    """Its processes end, also if pkb is killed; its folder goes at once, or with the next run."""
+    """Its processes end, also if pkb is killed; its folder is private, and goes at once, or with the next run."""
     ran = start(tmp_path / "pkb", str(archive(tmp_path / "mail", 1500)), "--engine", "ray", "--vectors", "later")
 
     modes = set[int]()
@@ -299,7 +299,9 @@ def test_a_cluster_on_this_machine_ends_with_its_command(number: int, tmp_path: 
             break
         time.sleep(0.5)
     assert alive == []
+    (alien := Path("/tmp") / f"pkb-ray-{10**20}-a").mkdir(exist_ok=True)  # no process has that number
     _remove_former()
+    alien.rmdir()
     assert list(Path("/tmp").glob(f"pkb-ray-{ran.pid}-*")) == []
 
 
