@@ -160,13 +160,23 @@ def main() -> None:
     sys.excepthook = _bug
     # A signal can stop LanceDB before it starts a coroutine; the warning about that is harmless.
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, _end)
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:  # not ignored, as in the background
+        signal.signal(signal.SIGINT, _end)
     code = _ended(sys.argv[1:])
     # Dataclasses run `exec` on import. Python remembers an interrupt that comes during one until the next `exec`: with
     # `-m`, it would exit by SIGINT instead of with this code.
     exec("")
     gc.freeze()  # or Python looks for garbage once more: a sixth of what a warm search takes
     sys.exit(code)
+
+
+_signals = list[int]()  # that came
+
+
+def _end(number: int, _frame: object) -> None:
+    _signals.append(number)
+    raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
 
 def _ended(args: list[str]) -> int:
@@ -265,8 +275,8 @@ def _invoke(args: list[str]) -> int:
             if isinstance(cause, KeyboardInterrupt | SystemExit):
                 return 130 if isinstance(cause, KeyboardInterrupt) else 143
             cause = cause.__context__
-        if "user-defined function raised" in str(error):
-            return 130  # a signal came while SQLite had a checksum computed, and SQLite drops its exception
+        if _signals and "user-defined function raised" in str(error):  # by it: SQLite drops the exception
+            return 128 + _signals[-1]
         raise
     return 0
 

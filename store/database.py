@@ -331,8 +331,13 @@ def intact(table: str, row: str = "") -> str:
     return f"{row or table}.crc = {_row_checksum(table, row or table)}"
 
 
-def row_checksum(*values: bytes | float | None) -> int:
-    """Return the CRC32 of the values of a row; numbers are compared as float, as SQLite may store either."""
+def row_checksum(*values: bytes | float | str | None) -> int:
+    """Return the CRC32 of the values of a row, -1 where damage made a text of a number.
+
+    Numbers are compared as float, as SQLite may store either.
+    """
+    if any(isinstance(one, str) for one in values):
+        return -1
     each = (one if isinstance(one, bytes) else b"" if one is None else repr(float(one)).encode() for one in values)
     return crc32(b"".join(b"%d:%b" % (len(raw), raw) for raw in each))
 

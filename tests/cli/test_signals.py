@@ -63,16 +63,21 @@ from cli.app import main
 def once(frame, event, _):
     if event == "call" and frame.f_code.co_name == "row_checksum":
         sys.setprofile(None)
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), int(os.environ["SENT"]))
 sys.setprofile(once)
 main()
 """
 
 
-def test_an_interrupt_while_sqlite_computes_a_checksum_exits_with_130(fresh: Pkb, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_sqlite_computes_a_checksum_ends_with_its_code(
+    fresh: Pkb, tmp_path: Path, sent: signal.Signals, code: int
+) -> None:
     (tmp_path / "one.eml").write_text("From: ann@example.org\nSubject: tea\n\nTea is at four.\n")
     command = [sys.executable, "-c", _IN_A_CHECKSUM, "ingest", str(tmp_path / "one.eml"), "--vectors", "later"]
-    ran = subprocess.run(command, env=environment(fresh.folder), capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stderr.count("bug")) == (130, 0), ran.stderr
+    ran = subprocess.run(
+        command, env=environment(fresh.folder) | {"SENT": str(int(sent))}, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr.count("bug")) == (code, 0), ran.stderr
     assert fresh("ingest", str(tmp_path / "one.eml"), "--vectors", "later").code == 0
     assert "four" in fresh("ask", "When is tea?").out
