@@ -212,6 +212,16 @@ def test_an_answer_of_a_sender_who_is_new_or_doubtful_says_so(tmp_path: Path) ->
     assert [wanted in one.trace.notices for one in (new, doubtful, again)] == [False, True, True]
 
 
+def test_a_new_sender_to_a_new_list_says_so_by_the_address_of_the_delivery(tmp_path: Path) -> None:
+    lab, mine = Lab(tmp_path), "Delivered-To: me@own.example"
+    lab.read({"one.eml": mail("Rehearsal is on Tuesday.", BEFORE, mine, title="Singing")})
+    new = mail(RENT.false, mine, sender=STRANGER, to="Tenants <tenants@list.example>", day=LATER)
+    lab.read({"new.eml": new})
+    with lab.open() as pkb:
+        (source, *_) = pkb.answer(RENT.question, AskOptions()).reply.sources
+    assert FIRST_MAIL in warnings(json_values(source))
+
+
 def test_mail_read_all_at_once_has_nobody_new(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.read(
