@@ -121,6 +121,7 @@ _PARAMETER = re.compile(r"<param>[^<>]*+</param>", re.IGNORECASE)  # a colour or
 _XML_TAG, _BETWEEN_TEXTS = re.compile(r"<[^<>]*+>"), re.compile(r"\s*\n\s*")
 _UU_FILE = re.compile(r"^begin [0-7]{3,4} (\S.*)\n(?:[ -`]{1,90}\n)++end$", re.MULTILINE)
 _PAGE_CHARSET = re.compile(rb"<meta\b[^<>]{0,200}?\bcharset\s*=\s*[\"']?([\w.:-]{2,40})", re.IGNORECASE | re.ASCII)
+_BOUNDARY_END = re.compile(rb"(--)?[ \t]*+\r?(?:\n|\Z)")
 _LIKELY_BOUNDARY = re.compile(rb"^--([^\s-][^\r\n]{0,69}?)[ \t]*\r?\nContent-", re.MULTILINE | re.IGNORECASE)
 _BASE64 = re.compile(rb"\s*(?:[A-Za-z\d+/]{40,80}\r?\n)+[A-Za-z\d+/]{0,80}={0,2}\s*")
 _WORD, _LINK = re.compile(r"\w+"), re.compile(r"https?:\S+|\(?\S+@\S+")
@@ -392,12 +393,14 @@ def _is_inline(leaf: Leaf) -> bool:
 
 def _split_at(body: bytes, line: bytes, most: int) -> list[bytes]:
     """Return the parts of a multipart body between lines that begin so; the last such line may be missing."""
-    bodies, start = list[bytes](), -1
-    for mark in re.finditer(re.escape(line) + rb"(--)?[ \t]*+\r?(?:\n|\Z)", body):
-        if mark.start() == 0 or body[mark.start() - 1] == 10:
+    bodies, start, at = list[bytes](), -1, body.find(line)
+    while at >= 0 and len(bodies) <= most:
+        rest = _BOUNDARY_END.match(body, at + len(line))
+        if rest is not None and (at == 0 or body[at - 1] == 10):
             if start >= 0:
-                bodies.append(body[start : mark.start()].removesuffix(b"\n").removesuffix(b"\r"))
-            if mark[1] is not None or len(bodies) > most:  # the last one
+                bodies.append(body[start:at].removesuffix(b"\n").removesuffix(b"\r"))
+            if rest[1] is not None:  # the last one
                 return bodies
-            start = mark.end()
-    return [*bodies, body[start:]] if start >= 0 else bodies
+            start = rest.end()
+        at = body.find(line, at + len(line))
+    return [*bodies, body[start:]] if start >= 0 and len(bodies) <= most else bodies
