@@ -23,6 +23,8 @@ from engine.session import Session
 from engine.settings import KvSettings, ModelSettings, Settings
 from engine.types import SCHEMA, Check, Checks
 from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications, predicted_use
+from store.checksums import PLACE
+from store.database import FAILURES
 from store.errors import NoModel, PkbError, UsageError, as_pkb_error
 from store.history import History
 from store.home import ELSEWHERE, Home, existing, file_system, unsafe_place
@@ -82,7 +84,7 @@ def examine(opened: Session, settings: Settings, threads: int) -> Iterator[Check
     }
     for part in optional_parts():
         checks |= part.doctor(home, settings, environ)
-    if settings.home.tables:
+    if settings.home.tables or (opened.there and _place(opened)):
         checks |= {"tables": lambda: _tables(opened)}
     if settings.ingest.ocr:
         missing = Check("ocr", "bad", "tesseract is not installed", "apt install tesseract-ocr")
@@ -113,11 +115,20 @@ def _disk_kind(home: Home, place: str) -> Check:
     return Check("disk", "ok", f"local ({kind})")
 
 
+def _place(opened: Session) -> str:
+    with suppress(*FAILURES):  # which another check tells
+        return opened.ledger.get(PLACE) or ""
+    return ""
+
+
 def _tables(opened: Session) -> Check:
-    """Say whether the object store with the tables can be reached."""
-    place = opened.settings.home.tables
+    """Say whether the object store with the tables can be reached, and is the one of the settings."""
+    wanted = opened.settings.home.tables
     if not opened.there:
-        return Check("tables", "note", f"{place}, where nothing was written yet", "pkb ingest FOLDER")
+        return Check("tables", "note", f"{wanted}, where nothing was written yet", "pkb ingest FOLDER")
+    if (place := _place(opened)) != wanted:
+        found = f"in {place or 'this home'}, but home.tables is {wanted or 'not set'}"
+        return Check("tables", "bad", found, f"pkb config set home.tables {place!r}")
     return Check("tables", "ok", f"{place}, {len(opened.tables.stored()):,} objects")
 
 

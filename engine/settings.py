@@ -27,7 +27,7 @@ def _option(about: str, like: tuple[str, str] | None = None, **limits: Any) -> M
     return Meta(description=about, **limits)
 
 
-_BUCKET = (r"s3://[a-z0-9][a-z0-9.-]+(?:/[\w.-]+)+", "s3://BUCKET/FOLDER, or empty")
+_BUCKET = (r"s3://[a-z0-9][a-z0-9.-]+(?:/(?!\.+(?:/|$))[\w.-]+)+", "s3://BUCKET/FOLDER, or empty")
 
 
 class HomeSettings(Struct, frozen=True):

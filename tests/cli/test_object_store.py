@@ -204,6 +204,13 @@ def test_users_read_the_tables_of_the_store(
     assert server.objects(bucket).keys() == before
 
 
+def test_doctor_says_where_the_tables_are_if_the_setting_says_otherwise(filled: Pkb, bucket: str) -> None:
+    config = next(filled.folder.glob("*.toml"))
+    config.write_text(config.read_text("utf-8").replace(f"{bucket}/pkb", f"{bucket}/other"), "utf-8")
+    said = f"BAD   tables     in s3://{bucket}/pkb, but home.tables is s3://{bucket}/other"
+    assert said in filled("doctor", env={"COLUMNS": "300"}).out
+
+
 def test_without_the_store_cached_and_indexed_answers_come_and_the_rest_names_it(
     filled: Pkb, mail: Path, bucket: str
 ) -> None:
