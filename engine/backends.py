@@ -19,8 +19,11 @@ from typing import TYPE_CHECKING, Protocol
 from engine.ask.keys import by_gate, by_model, by_quotes, by_roles, whole_of
 from engine.settings import HALF_LIFE_S, LINKS, KvSettings, Settings
 from engine.text.time_sensitive import meeting_question, plain_words
+from engine.types import Answer, AskOptions, Backend, Evidence, OnText, Trace
 from prompts import word_patterns
+from store.database import Ledger
 from store.errors import PkbError
+from store.home import Home
 from store.types import Scope, Vectors, replace
 
 if TYPE_CHECKING:
@@ -35,10 +38,7 @@ if TYPE_CHECKING:
     from engine.models.types import Embedder
     from engine.text.people import Ties
     from engine.text.question import Question
-    from engine.types import Answer, AskOptions, Backend, Evidence, OnText, Trace
     from store.catalog import Catalog
-    from store.database import Ledger
-    from store.home import Home
     from store.kv_store import KvStore
     from store.locks import Locks
     from store.search import QuestionVectors, Reader
@@ -48,7 +48,7 @@ class _OpenHome(Protocol):
     """The parts of an open home that answer questions, each opened when it is first used: see `Session`."""
 
     environ: Mapping[str, str]
-    home: "Home"
+    home: Home
     keeps_tensors: bool
 
     @property
@@ -60,7 +60,7 @@ class _OpenHome(Protocol):
     @property
     def ties(self) -> "Ties": ...
     @property
-    def ledger(self) -> "Ledger": ...
+    def ledger(self) -> Ledger: ...
     @property
     def reader(self) -> "Reader": ...
     @property
@@ -86,7 +86,7 @@ class Retriever:
     def __init__(self, opened: _OpenHome) -> None:
         self._opened, self._least = opened, opened.settings.ask.decline_below
 
-    def embed(self, text: str, trace: "Trace") -> Vectors | None:
+    def embed(self, text: str, trace: Trace) -> Vectors | None:
         """Return the unit vector of a question, None if there are no vectors to compare it with."""
         embedder = self._opened.question_embedder
         if embedder is None:
@@ -94,7 +94,7 @@ class Retriever:
         with trace.step("embed"):
             return embedder.embed_question(text)
 
-    def count(self, question: "Question", options: "AskOptions", trace: "Trace") -> "Evidence | None":
+    def count(self, question: "Question", options: AskOptions, trace: Trace) -> Evidence | None:
         """Return the answer to an exact question about the archive, a meeting or a person; None for any other."""
         asked, meeting, scope = {*plain_words(question.text)}, meeting_question(question.text), options.scope
         asking = (word_patterns(name)["asks"].split("|") for name in ("archive", "people"))
@@ -127,9 +127,7 @@ class Retriever:
                 found = find_person(*parts, question, scope, lambda: self._opened.me, trace, ties, quotes=quotes)
         return found
 
-    def retrieve(
-        self, question: "Question", vector: Vectors | None, options: "AskOptions", trace: "Trace"
-    ) -> "Evidence":
+    def retrieve(self, question: "Question", vector: Vectors | None, options: AskOptions, trace: Trace) -> Evidence:
         """Retrieve the evidence for a question."""
         self._opened.before_retrieval()
         with ExitStack() as held:
@@ -151,7 +149,7 @@ class Retriever:
 
         return settled(question, found)
 
-    def reread(self, read: Sequence[str], scores: Sequence[float], scope: Scope | None = None) -> "Evidence":
+    def reread(self, read: Sequence[str], scores: Sequence[float], scope: Scope | None = None) -> Evidence:
         """Return evidence once more by its fingerprint and the scores of its passages; empty if it is not all there."""
         from engine.retrieval.evidence import reread
 
@@ -174,9 +172,7 @@ class Extractive(Retriever):
         opened = self._opened
         return f"{by_quotes(self._least, opened.reader_version)}/{opened.settings.embed.model}"
 
-    def generate(
-        self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
-    ) -> "Answer":
+    def generate(self, question: "Question", evidence: Evidence, trace: Trace, on_text: OnText | None) -> Answer:
         """Quote the answer from the evidence."""
         if evidence.fact:
             from engine.ask.extract import answer_fact
@@ -187,10 +183,10 @@ class Extractive(Retriever):
 
         return write(question, evidence, trace, self._least, self._opened.span_reader)
 
-    def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
+    def prefill(self, question: "Question", evidence: Evidence, trace: Trace) -> None:
         """Do nothing: quotes have no prompt."""
 
-    def within(self, scope: Scope) -> "Backend":
+    def within(self, scope: Scope) -> Backend:
         """Return this backend: the scope does not change how it quotes."""
         return self
 
@@ -225,9 +221,7 @@ class Generative(Retriever, ABC):
     def load(self) -> "PromptReader":
         """Return the model, which stays in memory."""
 
-    def retrieve(
-        self, question: "Question", vector: Vectors | None, options: "AskOptions", trace: "Trace"
-    ) -> "Evidence":
+    def retrieve(self, question: "Question", vector: Vectors | None, options: AskOptions, trace: Trace) -> Evidence:
         """Retrieve the evidence for a question: all of the meeting or thread, where it is about that as a whole."""
         opened, found = self._opened, None
         if not self.roles:
@@ -239,13 +233,11 @@ class Generative(Retriever, ABC):
                     found = find_whole(opened.reader, opened.catalogue, documents, options, trace)
         return found or super().retrieve(question, vector, options, trace)
 
-    def within(self, scope: Scope) -> "Backend":
+    def within(self, scope: Scope) -> Backend:
         """Return the backend for a scope, with the adapter of its collection if that has one."""
         return self.by_collection.get(scope.collection or "", self)
 
-    def generate(
-        self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
-    ) -> "Answer":
+    def generate(self, question: "Question", evidence: Evidence, trace: Trace, on_text: OnText | None) -> Answer:
         """Have the model write the answer; `on_text` is given it while it is written."""
         if evidence.fact:
             from engine.ask.extract import answer_fact
@@ -267,7 +259,7 @@ class Generative(Retriever, ABC):
             written = generate(self.load, *about, self._options(), on_text)
         return replace(written, adapter=adapter.name) if adapter else written
 
-    def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
+    def prefill(self, question: "Question", evidence: Evidence, trace: Trace) -> None:
         """Compute and keep the KV tensors of the prompt without answering."""
         from engine.llm.generate import prefill_prompt
         from engine.text.question import synthesis
@@ -275,7 +267,7 @@ class Generative(Retriever, ABC):
         if not evidence.fact and not synthesis(question.text):  # which is read in parts, by other prompts
             prefill_prompt(self.load, question, self.narrow(question, evidence), trace, self._options())
 
-    def narrow(self, question: "Question", evidence: "Evidence") -> "Evidence":
+    def narrow(self, question: "Question", evidence: Evidence) -> Evidence:
         """Return the evidence, of which the model is shown the two sources that the reader finds likeliest to answer.
 
         It is shown all where there is no reader, or it knows no such questions.
@@ -294,7 +286,7 @@ class Generative(Retriever, ABC):
 
         return GenerateOptions(self.name, self._now, self._most, self.drafts, self.about, self._judge)
 
-    def _judge(self, question: "Question", evidence: "Evidence") -> "Judge | None":
+    def _judge(self, question: "Question", evidence: Evidence) -> "Judge | None":
         """Return what judges the answers to a question, None where words have to."""
         from engine.ask.semantic import judge_of, part_of_quote
 
@@ -410,9 +402,7 @@ class LocalModel(Generative):
         return PromptReader(model, KvBinding(store, root, model, costs, remote=remote, exact=exact), ropes)
 
 
-def open_store(
-    home: "Home", ledger: "Ledger", settings: KvSettings, sub_step: int = 1, score: str = "value"
-) -> "KvStore":
+def open_store(home: Home, ledger: Ledger, settings: KvSettings, sub_step: int = 1, score: str = "value") -> "KvStore":
     """Open the KV store; only matching prompts needs the sub-step."""
     from store.kv_store import KvStore, scores
 
@@ -507,9 +497,7 @@ class ServedModel(Generative):
 
         return PromptReader(self._served)
 
-    def generate(
-        self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
-    ) -> "Answer":
+    def generate(self, question: "Question", evidence: Evidence, trace: Trace, on_text: OnText | None) -> Answer:
         """Have the server write the answer; its own figures take the place of estimates."""
         written = super().generate(question, evidence, trace, on_text)
         if not written.tokens:
@@ -533,5 +521,5 @@ class ServedModel(Generative):
         tokens |= {"prompt": count, "reused": reused, "computed": count - reused, "generated": generated}
         return replace(written, tokens=tokens)
 
-    def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
+    def prefill(self, question: "Question", evidence: Evidence, trace: Trace) -> None:
         """Do nothing: no KV cache of the model is kept here."""

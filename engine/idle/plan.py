@@ -9,8 +9,11 @@ from functools import partial
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
+from engine.backends import Generative
 from engine.idle import predict, refresh
 from engine.idle.refresh import Reasker
+from engine.kv.restore import PromptReader
+from engine.models.types import LanguageModel
 from engine.operations import tidy
 from engine.session import Session
 from store.answers import AnswerBank, predicted_use
@@ -18,14 +21,10 @@ from store.database import Ledger
 from store.documents import titled_documents
 from store.history import History, RetrievalLog, latest
 from store.jobs import Job, Outcome, Planned, Plans, check_time
-from store.types import Scope
+from store.types import Chunk, Hit, Scope
 
 if TYPE_CHECKING:
-    from engine.backends import Generative
     from engine.idle.prefetch import PrefetchContext
-    from engine.kv.restore import PromptReader
-    from engine.models.types import LanguageModel
-    from store.types import Chunk, Hit
 
 
 _PREFIX = "maintenance."  # of the ledger values that say when a task was done last
@@ -83,7 +82,7 @@ class IdlePlanner:
             "maintenance": self._maintain,
         }
 
-    def load(self, model: "Generative | None" = None) -> "PromptReader":
+    def load(self, model: Generative | None = None) -> PromptReader:
         """Return a model, loaded: the one that answers, unless another is given."""
         model = model or self.session.model
         assert model, "a quote needs no model"
@@ -124,7 +123,7 @@ class IdlePlanner:
             kind = " and ".join(name for name, number in counted if number) or "documents"
             return [*predict.from_history(past, kind, count, write), *by_forms]
 
-        def ask(chunks: "Sequence[Chunk]", said: str) -> str:
+        def ask(chunks: Sequence[Chunk], said: str) -> str:
             from engine.llm.generate import ask_about
 
             check_time(is_over)
@@ -153,7 +152,7 @@ class IdlePlanner:
             return []
         from engine.idle.prefetch import plan_prefetch
 
-        def chunks(ids: Sequence[str]) -> "dict[str, Chunk]":
+        def chunks(ids: Sequence[str]) -> dict[str, Chunk]:
             return {hit.chunk.id: hit.chunk for hit in session.reader.chunks(ids)}
 
         return plan_prefetch(context, lists, chunks, new)
@@ -210,7 +209,7 @@ class IdlePlanner:
         return maintenance(ledger, tasks, session.now.timestamp())
 
 
-def writer(model: "LanguageModel", most: int, is_over: Callable[[], bool]) -> predict.Write:
+def writer(model: LanguageModel, most: int, is_over: Callable[[], bool]) -> predict.Write:
     """Return a function that writes at most `most` tokens.
 
     It raises OutOfTime before a segment or token once `is_over`. Middle segments that do not fit the context are left
@@ -235,7 +234,7 @@ def writer(model: "LanguageModel", most: int, is_over: Callable[[], bool]) -> pr
     return write
 
 
-def new_chunks(session: Session, most: int = _CHUNKS, documents: int = _DOCUMENTS) -> "list[Hit]":
+def new_chunks(session: Session, most: int = _CHUNKS, documents: int = _DOCUMENTS) -> list[Hit]:
     """Return chunks that no question was about, newest first, out of at most `documents` documents."""
     asked = RetrievalLog(session.ledger).frequencies()
     with session.locks.reader():

@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -21,15 +20,12 @@ from engine.ask.semantic import above
 from engine.backends import Generative
 from engine.settings import Settings
 from engine.text.time_sensitive import time_sensitivity
-from engine.types import Answer, AskOptions, Backend, Trace, json_values
+from engine.types import Answer, AskOptions, Backend, Evidence, Trace, json_values
 from store import answers
 from store.answers import AnswerBank, CachedAnswer, Notice, Notices, Origin, RefreshCandidates, Verifications
 from store.database import Ledger
 from store.jobs import DONE, Job, Outcome
 from store.types import replace
-
-if TYPE_CHECKING:
-    from engine.types import Evidence
 
 
 class Prepared(Struct, frozen=True):

@@ -28,12 +28,11 @@ from engine.text.terminal import line, shorten
 from store.catalog import BUG
 from store.errors import Locked, PkbError, UsageError
 from store.locks import Locks
-from store.types import Chunk, Document, DocumentPassage, FileState, ParsedItem, turns
+from store.types import Chunk, Document, DocumentPassage, FileState, ParsedItem, Vectors, turns
 
 if TYPE_CHECKING:
     from engine.models.types import Embedder
     from store.documents import VectorStore
-    from store.types import Vectors
 
 TARGET, MOST = 100, 150  # words
 LETTERS = 32  # letters of one long token (URL, base64) that count as a word
@@ -254,7 +253,7 @@ class Cluster:
             parts = (self.read_all(part, raw_kind, limits, root) for part in (rest[:half], rest[half:]) if part)
             yield from islice(chain.from_iterable(parts), sent, None)
 
-    def embed_all(self, embedder: "Embedder", texts: Sequence[Sequence[str]]) -> "Iterator[Vectors]":
+    def embed_all(self, embedder: "Embedder", texts: Sequence[Sequence[str]]) -> Iterator[Vectors]:
         """Yield the vectors of each group of texts, in order."""
         workers = max(1, min(len(texts), int(self._ray.cluster_resources().get("CPU", 1))))
         yield from self._map(texts, _EmbedTask, fn_constructor_kwargs={"embedder": embedder}, concurrency=workers)

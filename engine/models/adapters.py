@@ -24,11 +24,10 @@ from engine.models.lookup import INDEX, digest, find, fingerprint, read_header, 
 from engine.models.runtime import mx
 from engine.types import Check, Checks
 from store.errors import PkbError, UsageError
-from store.home import replacing
+from store.home import Home, replacing
 
 if TYPE_CHECKING:
     from engine.settings import AdapterSettings, Settings
-    from store.home import Home
 
 BASE, DOWN, UP = "base", ".lora_a", ".lora_b"  # metadata key; suffixes of (inputs, rank) and (rank, outputs)
 _NORM = "model.norm.weight"
@@ -444,7 +443,7 @@ def _copy(source: Path, target: Path, name: str, weights: str) -> None:
 
 
 def wardrobe_of(
-    home: "Home", chosen: "AdapterSettings", folder: Path, model_digest: str
+    home: Home, chosen: "AdapterSettings", folder: Path, model_digest: str
 ) -> tuple[dict[str, Adapter], dict[str, Adapter], tuple[str, ...]]:
     """Return the intact adapters that the settings choose for the model in a folder, known by its digest.
 
@@ -478,7 +477,7 @@ def spell_collections(chosen: Mapping[str, str]) -> str:
     return "; ".join(f"{name}={collection}" for collection, name in chosen.items() if name)
 
 
-def doctor(home: "Home", settings: "Settings", environ: Mapping[str, str]) -> Checks:
+def doctor(home: Home, settings: "Settings", environ: Mapping[str, str]) -> Checks:
     """Return the check that the chosen adapters are whole and made for the language model in use, if any are chosen."""
     chosen, model = settings.adapter, settings.model
     if chosen == type(chosen)() or not (model.is_local or model.is_served):
