@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import astuple
 
 from store import kv_files
-from store.database import HOLDS_TEXT, Ledger
+from store.database import HOLDS_TEXT, Ledger, LedgerRows
 from store.home import Identity, identity
 from store.kv_files import PARTIAL, SUFFIX, BadNode, Key, Node, TreeRoot
 from store.locks import Locks
@@ -42,11 +42,8 @@ _BELOW = """WITH RECURSIVE below (key) AS (
     SELECT key FROM below JOIN kv_nodes USING (key)"""
 
 
-class KvIndex:
+class KvIndex(LedgerRows):
     """The rows of KV nodes, counters by kind, and the bytes written on each day."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._rows = ledger.rows
 
     def find(self, key: Key) -> Node | None:
         """Return a node; None if it is not stored."""

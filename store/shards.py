@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from itertools import count, pairwise
 from pathlib import Path
@@ -239,7 +239,7 @@ class Shard:
         self.arrays, self.dead = arrays, tuple(dead)
         documents = arrays["document"]
         self.live: NDArray[np.bool_] = ~np.isin(documents, np.array(self.dead, np.uint64))
-        self._named, self._spoken = lru_cache(64)(self._find_named), lru_cache(1)(self._find_spoken)
+        self._named, self._spoken = lru_cache(64)(self._find_named), lru_cache(1)(partial(self.holding, "document"))
 
     @property
     def size(self) -> int:
@@ -358,17 +358,12 @@ class Shard:
             found[self._named(name, one)[0]] = True
         return found
 
-    def _find_spoken(self, meetings: tuple[str, ...]) -> NDArray[np.bool_]:
-        return self.holding("document", meetings)
-
     def _find_named(self, name: str, wanted: str) -> tuple[NDArray[np.int64], list[str]]:
         """Return distinct values that name a wanted person, once for each who matches, and who that is."""
         blob, places, people = self.arrays[f"{name}_values"].tobytes(), list[int](), list[str]()
         person = PersonFilter.of(wanted)
         needles = [one.encode("utf-8", "replace") for one in ([] if person.domain else person.words) or [person.needle]]
-        needle = (
-            min(needles, key=blob.count) if len(needles) > 1 else needles[0]
-        )  # of all that the line has, the rarest
+        needle = min(needles, key=blob.count) if len(needles) > 1 else needles[0]  # the rarest of the line
         at = blob.find(needle) if needle else -1
         while at >= 0:
             first, last = blob.rfind(b"\n", 0, at) + 1, blob.find(b"\n", at)  # of the line of one person
