@@ -179,9 +179,8 @@ class Tools:
     ) -> Result:
         """List messages and meetings by date, newest first, without their text, and say how many there are in all."""
         with self._open() as (pkb, notices):
-            scope = pkb.scope(filters)
             words = tuple(valid_text(title or "").split())
-            found = pkb.list_documents(ListOptions(scope, words, limit, oldest, about))
+            found = pkb.list_documents(ListOptions(pkb.scope(filters), words, limit, oldest, about))
         kept = ((_described(row), row) for row in found.documents)
         documents = [one | {"kind": row["kind"], "collection": line(row["collection"])} for one, row in kept]
         head = f"{len(documents)} of {count(found.total, 'document')}"

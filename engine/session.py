@@ -379,9 +379,8 @@ class Session:
             return None
         from engine.ask.semantic import SemanticRules
 
-        parts = self.settings.experiment
-        rules = (tau, self.settings.ask.decline_below, parts.guard, parts.verify)
-        return SemanticRules(*rules, lambda: self.span_reader)
+        parts, least = self.settings.experiment, self.settings.ask.decline_below
+        return SemanticRules(tau, least, parts.guard, parts.verify, lambda: self.span_reader)
 
     @cached_property
     def models(self) -> "ResidentModel":

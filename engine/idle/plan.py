@@ -152,10 +152,8 @@ class IdlePlanner:
             return []
         from engine.idle.prefetch import plan_prefetch
 
-        def chunks(ids: Sequence[str]) -> dict[str, Chunk]:
-            return {hit.chunk.id: hit.chunk for hit in session.reader.chunks(ids)}
-
-        return plan_prefetch(context, lists, chunks, new)
+        chunks = session.reader.chunks
+        return plan_prefetch(context, lists, lambda ids: {hit.chunk.id: hit.chunk for hit in chunks(ids)}, new)
 
     def _restore(self) -> list[Planned]:
         """Plan the segments of the most used answers' prompts, once some had no room (PerCache 4.3.3)."""

@@ -72,7 +72,7 @@ class Reasker:
         """Return whether a question has an entry."""
         return AnswerBank(self.ledger).find(self.key_of(question, options).digest) is not None
 
-    def evidence(self, cached: CachedAnswer) -> "Evidence":
+    def evidence(self, cached: CachedAnswer) -> Evidence:
         """Retrieve for a stored question as of now, as a model is shown it."""
         asked = keys.begin(self.backend, self.ledger, cached.question, options_of(cached), self.now)
         found = keys.gather_context(self.backend, asked)

@@ -263,12 +263,9 @@ class RequestQueue(Thread):
 
     def _ask(self, job: QueuedRequest) -> None:
         asked = unpack(Request, job.frame.get("request"))
-
-        def say(text: str) -> None:
-            job.send("piece", {"text": text})
-
+        say = (lambda text: job.send("piece", {"text": text})) if asked.streams else None
         with self.state.session(asked) as opened:
-            answered = opened.asker.ask(asked.text, asked.options, asked.now, say if asked.streams else None)
+            answered = opened.asker.ask(asked.text, asked.options, asked.now, say)
             self.answered, job.answered = self.answered + 1, True
             job.send("answered", {"answer": answer(answered)})
             answered.keep()
@@ -300,12 +297,10 @@ class RequestQueue(Thread):
         from engine.idle.scheduler import run_idle
         from store.jobs import IdleRequest
 
-        def tell(step: str, done: int, total: int | None) -> None:
-            job.send("piece", {"progress": [step, done, total]})
-
-        opened = self.state.own()
+        opened, asked = self.state.own(), unpack(IdleRequest, job.frame.get("request"))
         opened.now = datetime.fromisoformat(str(job.frame.get("now")))
-        job.send("done", {"report": json_values(run_idle(opened, unpack(IdleRequest, job.frame.get("request")), tell))})
+        report = run_idle(opened, asked, lambda *progress: job.send("piece", {"progress": progress}))
+        job.send("done", {"report": json_values(report)})
 
 
 _BEAT_S = 0.5  # between heartbeats; a client waits four times as long before it takes this process for hung
