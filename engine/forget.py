@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from math import log2
+from math import inf, log2
 from pathlib import Path
 from shlex import quote
 
@@ -388,9 +388,7 @@ def _rows(opened: Session, ids: Iterable[str]) -> list[Row]:
     rows = [row for some in found for row in some.values()]
     for row in rows:
         row["recipients"] = row["recipients"].split("\n") if row["recipients"] else []
-    return sorted(
-        rows, key=lambda row: (row["date"] is None, -row["date"].timestamp() if row["date"] else 0, row["id"])
-    )
+    return sorted(rows, key=lambda row: (-row["date"].timestamp() if row["date"] else inf, row["id"]))
 
 
 def _names(opened: Session, row: Row) -> list[str]:

@@ -179,9 +179,8 @@ class Knowledge:
             with acknowledge():
                 FormerNames(self._ledger).add(former_names)
                 record()
-                self._ledger.rows.executemany(
-                    "DELETE FROM documents WHERE id = ?", [(d,) for d in (*rewritten, *removes)]
-                )
+                gone = [(d,) for d in (*rewritten, *removes)]
+                self._ledger.rows.executemany("DELETE FROM documents WHERE id = ?", gone)
                 quoting = release(self._ledger, removes)  # which hold what these had: they are read again
                 self._ledger.rows.executemany("UPDATE documents SET rechunk = 1 WHERE id = ?", [(d,) for d in quoting])
                 Catalog(self._ledger).mark_changed(quoting)

@@ -230,8 +230,7 @@ class Eraser:
         KvFolder(self._ledger, self._home.kv).collect(PATIENT_S)
         former = set[str]() if self._is_reader else self._rewrite_tables(on_step)
         self._mapped.update(erase=True)  # writes shards that hold removed chunks again, and removes all others
-        sql = "DELETE FROM changed_documents WHERE document NOT IN (SELECT id FROM documents)"
-        self._ledger.rows.execute(sql)
+        self._ledger.rows.execute("DELETE FROM changed_documents WHERE document NOT IN (SELECT id FROM documents)")
         return sorted(former & self._tables.stored()) if former else []
 
     def _rewrite_tables(self, on_step: OnStep) -> set[str]:

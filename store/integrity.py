@@ -2,13 +2,13 @@
 
 import os
 import sqlite3
-import stat
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
+from stat import S_ISLNK, S_ISREG
 
 from store.catalog import Catalog, recount_people
 from store.checksums import PLACE
@@ -109,8 +109,7 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     folder.collect(PATIENT_S)
     files = tuple(os.fsdecode(path) for path in Catalog(ledger).changed())
     gone = tuple(path for path in files if not os.path.lexists(path))
-    known = bool(Catalog(ledger).roots())
-    return Repaired(len(torn | unread), files, gone, ledger.unembedded, known)
+    return Repaired(len(torn | unread), files, gone, ledger.unembedded, bool(Catalog(ledger).roots()))
 
 
 def _damaged_rows(ledger: Ledger) -> Finding:
@@ -145,11 +144,9 @@ def _privacy(home: Home) -> Finding:
         with suppress(FileNotFoundError):  # a lock or a version that another process removed meanwhile
             modes.append(path.lstat())
     counts = {
-        "can be read by other users": sum(bool(one.st_mode & 0o077) and not stat.S_ISLNK(one.st_mode) for one in modes),
+        "can be read by other users": sum(bool(one.st_mode & 0o077) and not S_ISLNK(one.st_mode) for one in modes),
         "belong to another user": sum(one.st_uid != os.geteuid() for one in modes),
-        "are links": sum(
-            stat.S_ISLNK(one.st_mode) or (stat.S_ISREG(one.st_mode) and one.st_nlink > 1) for one in modes
-        ),
+        "are links": sum(S_ISLNK(one.st_mode) or (S_ISREG(one.st_mode) and one.st_nlink > 1) for one in modes),
     }
     return Finding("privacy", ", ".join(f"{n} files or folders {what}" for what, n in counts.items() if n))
 
@@ -280,13 +277,11 @@ def _copy(damaged: Path, ledger: Ledger, table: str) -> None:
     """Copy the rows of a table that can be read, from either end up to the damage; columns may have been added."""
     width = len(ledger.rows.execute(f"SELECT * FROM pragma_table_info('{table}')").fetchall())
     rows = {row for order in ("ASC", "DESC") for row in _rows(damaged, table, order) if len(row) <= width}
+    sql = f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * width)})"
     with ledger.transaction():
         for row in sorted(rows, key=repr):
             with suppress(sqlite3.IntegrityError):
-                ledger.rows.execute(
-                    f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * width)})",
-                    (*row, *[None] * (width - len(row))),
-                )
+                ledger.rows.execute(sql, (*row, *[None] * (width - len(row))))
 
 
 def _rows(damaged: Path, table: str, order: str) -> Iterator[tuple[object, ...]]:

@@ -101,8 +101,7 @@ class KvIndex(LedgerRows):
     def totals(self) -> CountTotal:
         """Count the nodes, their tokens (four bytes each in a row), bytes, and seconds of computing."""
         sums = ", ".join(f"coalesce(sum({what}), 0)" for what in ("length(ids) / 4", "bytes", "seconds"))
-        sql = f"SELECT count(*), {sums} FROM kv_nodes"
-        return CountTotal(*self._rows.execute(sql).fetchone())
+        return CountTotal(*self._rows.execute(f"SELECT count(*), {sums} FROM kv_nodes").fetchone())
 
     def record_use(self, keys: Iterable[Key], now: float) -> None:
         """Count one use of each node."""

@@ -61,8 +61,6 @@ def _ranked(node: Node, score: Score, now: float) -> tuple[float, float, Key]:
 
 _PATIENT_S = 0.5  # for another process that writes a node
 _SLACK = 16 << 10  # for a file to be written, and once more: the growth of the folder itself
-
-
 _ADAPTERS = "kv.adapters"  # a small value of the ledger: the digest of the adapter of each root that has one
 
 

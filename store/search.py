@@ -27,11 +27,7 @@ class Reader:
     """
 
     def __init__(
-        self,
-        ledger: Ledger,
-        open_tables: "Callable[[], Tables]",
-        mapped: "MappedIndex",
-        collection: str | None = None,
+        self, ledger: Ledger, open_tables: "Callable[[], Tables]", mapped: "MappedIndex", collection: str | None = None
     ) -> None:
         self._ledger, self._open_tables, self._mapped, self._collection = ledger, open_tables, mapped, collection
         self._read: tuple[int, dict[str, list[Any]]] = -1, {}
