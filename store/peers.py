@@ -250,10 +250,8 @@ def parse_address(url: str) -> PeerAddress:
         address = PeerAddress("", 0)
     complete = address.host and address.port and re.fullmatch(NAME, address.name)
     if not complete or url.lower() != f"https://{address}#{address.name}":
-        raise UsageError(
-            "the address of a peer is like https://HOST:PORT#NAME, with the name that it was added under",
-            "pkb config set kv.remote https://192.168.1.5:8643#desktop",
-        )
+        why = "the address of a peer is like https://HOST:PORT#NAME, with the name that it was added under"
+        raise UsageError(why, "pkb config set kv.remote https://192.168.1.5:8643#desktop")
     return address
 
 

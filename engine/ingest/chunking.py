@@ -65,8 +65,7 @@ def chunk(document: Document, passages: Sequence[DocumentPassage]) -> list[Chunk
             chunks.append(_chunk(document, len(chunks), run[0], pieces))
     title = shorten(document.title, 1000)
     if not chunks and title:
-        piece = Piece(title, weigh(title), 1, 1)
-        return [_chunk(document, 0, DocumentPassage(title, 1, 1), [piece])]
+        return [_chunk(document, 0, DocumentPassage(title, 1, 1), [Piece(title, weigh(title), 1, 1)])]
     return chunks
 
 
@@ -227,9 +226,8 @@ class Cluster:
             try:
                 create_connection((host, int(port)), _REACHED_S).close()
             except (OSError, OverflowError):
-                raise PkbError(
-                    f"no cluster answers at {line(engine)}", f"ray status --address={line(self._address)}"
-                ) from None
+                step = f"ray status --address={line(self._address)}"
+                raise PkbError(f"no cluster answers at {line(engine)}", step) from None
 
     def read_all(
         self, files: Sequence[tuple[bytes, FileState]], raw_kind: str | None, limits: ParseLimits, root: str
@@ -347,9 +345,8 @@ def _read_task(
     if (here := version("pkb")) != made_by:
         raise PkbError(f"a worker has pkb {here}, not {made_by}", "install the same pkb on every machine")
     if not Path(root).exists():
-        raise PkbError(
-            f"a worker does not see {line(root)}", "mount it at the same path on every machine of the cluster"
-        )
+        step = "mount it at the same path on every machine of the cluster"
+        raise PkbError(f"a worker does not see {line(root)}", step)
     for value in batch["sent"]:
         found, size = list[FileState | ParsedItem](), 0
         for one in read_all(pickle.loads(value), raw_kind, limits, root):

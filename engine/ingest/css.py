@@ -218,9 +218,8 @@ StyleRule = tuple[str, tuple[int, int, int], Declared]
 def parse_sheet(text: str) -> Sequence[StyleRule]:
     """Return the rules of a sheet that hold for the reader and bear on what is seen, in its order; never fails."""
     rules: list[StyleRule] = []
-    opened: list[tuple[Any, list[str]]] = [
-        (one, []) for one in reversed(tinycss2.parse_stylesheet(_LONG_NUMBER.sub("9", text), skip_comments=True))
-    ]
+    nodes = tinycss2.parse_stylesheet(_LONG_NUMBER.sub("9", text), skip_comments=True)
+    opened: list[tuple[Any, list[str]]] = [(one, []) for one in reversed(nodes)]
     while opened:  # nested rules, without recursion
         node, outer = opened.pop()
         applies = False

@@ -220,9 +220,8 @@ def _as_document(name: str, raw: bytes, limits: ParseLimits) -> ParsedItem:
         return _unreadable(found.problem or "no text in it")
     date, tree = found.date or datetime.fromtimestamp(limits.changed or 0).astimezone(), Tree(limits, lambda: False)
     begins = f"[file: {name}, {'written' if found.date else 'last changed'} {date:%Y-%m-%d}]"
-    text, passages = assemble(
-        [Section(begins, "body"), *file_sections(name, found, "file", "body")], IN_NEW_MAIL, date, tree
-    )
+    sections = [Section(begins, "body"), *file_sections(name, found, "file", "body")]
+    text, passages = assemble(sections, IN_NEW_MAIL, date, tree)
     id_ = content_id("file", name, blake2b(raw).hexdigest())
     document = Document(id_, "file", name, "", (), date, None, text, passages)
     return ParsedItem(0, document, problem="; ".join(filter(None, (found.problem, *tree.problems))) or None)

@@ -244,8 +244,7 @@ def _compute_missing(reading: PromptReader, found: Prefilled, segments: Sequence
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(segments, loaded, strict=True)) + " reused"
     taken = (*found.seconds, *seconds[len(found.nodes) + len(found.seconds) :])
     arrays = (*found.captured, *captured[len(found.nodes) + len(found.captured) :])
-    lengths = tuple(map(len, segments))
-    return Prefilled(cache, lengths, tuple(loaded), found.nodes, taken, arrays)
+    return Prefilled(cache, tuple(map(len, segments)), tuple(loaded), found.nodes, taken, arrays)
 
 
 _TOKEN_S = 0.002  # guessed seconds of computing a token, before any was measured

@@ -86,8 +86,7 @@ def visible(written: str, *, done: bool = False) -> str:
         letters = re.sub(r"[\W_]+", " ", _LEAD.sub("", text).casefold()).strip()
         if any(whole.startswith(letters) for whole in ("answer", "not found")):  # it may still become that
             return ""
-    text = _MARK.sub("", _LAST.sub("", _LEAD.sub("", text)))
-    return text.strip()
+    return _MARK.sub("", _LAST.sub("", _LEAD.sub("", text))).strip()
 
 
 _VERDICTS = frozenset(words("yes no"))  # not expected in a source that supports them

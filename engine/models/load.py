@@ -160,10 +160,8 @@ def load(
     config, tokenizer_config = read_config(folder), _read_json(folder / "special_tokens_map.json")
     tokenizer_config |= _read_json(folder / "tokenizer_config.json")
     if role(name, config) != "writer":
-        raise PkbError(
-            f"{name} cannot be run: mlx-lm does not support architecture {architecture(config) or 'unknown'}",
-            "pkb model list",
-        )
+        why = f"mlx-lm does not support architecture {architecture(config) or 'unknown'}"
+        raise PkbError(f"{name} cannot be run: {why}", "pkb model list")
     given = {key: tokenizer_config.get(key) for key in SPECIAL_TOKENS}
     texts = {key: one.get("content") if isinstance(one, dict) else one for key, one in given.items()}
     names = {key: text for key, text in texts.items() if isinstance(text, str) and text}

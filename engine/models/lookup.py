@@ -183,8 +183,6 @@ SUPPORT_FILES = (
 )  # fmt: skip
 _NAME = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?)(?:@(?P<revision>[A-Za-z0-9][\w./-]*))?", re.A)
 _SHARD = re.compile(r"model-\d+-of-(\d+)\.safetensors")
-
-
 MINILM_WEIGHTS = "model.safetensors"
 
 

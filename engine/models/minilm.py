@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 
 Floats = NDArray[np.float32]
-
-
 TokenIds = list[list[int]]  # of each text
 Tensors = Mapping[str, NDArray[Any]]  # of a published BERT checkpoint, by name
 EMBEDDINGS, POSITIONS = "embeddings.word_embeddings.weight", "positions"  # (vocabulary, width); (longest text, width)
@@ -474,9 +472,8 @@ class SpanReader:
         """Load the encoder with the heads, and what its second token type adds to the first."""
         base = open_tensors(self._folder / MINILM_WEIGHTS)
         own = {name: np.asarray(value, np.float32) for name, value in open_tensors(self._weights).items()}
-        tensors = {
-            name: base[name] for name in base if name.endswith(("word_embeddings.weight", "position_embeddings.weight"))
-        }
+        kept = ("word_embeddings.weight", "position_embeddings.weight")
+        tensors = {name: base[name] for name in base if name.endswith(kept)}
         tensors["embeddings.token_type_embeddings.weight"] = own["types"]
         places = {"norm": "embeddings.LayerNorm"}
         for number in range(sum(name.endswith(".up.A") for name in own)):

@@ -257,8 +257,7 @@ def needed(weights: int, stored: int | None, device: Device) -> int:
 
 def needed_by(folder: Path, device: Device) -> int:
     """Return the bytes that the model in a folder needs when loaded; NoModel if its config cannot be read."""
-    config = read_config(folder)
-    return needed(sum(path.stat().st_size for path in folder.glob(WEIGHTS)), bits(config), device)
+    return needed(sum(path.stat().st_size for path in folder.glob(WEIGHTS)), bits(read_config(folder)), device)
 
 
 def limit(share: float) -> None:

@@ -111,10 +111,8 @@ def endpoint_of(settings: ModelSettings) -> Endpoint:
     """Return the configured endpoint; UsageError if it is invalid, or mail text would travel unencrypted."""
     found = parse_endpoint(settings.name)
     if not found.is_private and settings.plain_http.strip().lower() != found.host:
-        raise UsageError(
-            f"{found.place} is reached without encryption, and others could read the mail text sent there; use https",
-            f"pkb config set model.plain_http {found.host}",
-        )
+        why = f"{found.place} is reached without encryption, and others could read the mail text sent there; use https"
+        raise UsageError(why, f"pkb config set model.plain_http {found.host}")
     return found
 
 
@@ -523,10 +521,8 @@ class ServerModel:
         if not self.last.is_done:
             raise PkbError(f"the model server at {endpoint.place} broke off", "see its log, then ask again")
         if self.last.has_reasoned and not is_said:
-            raise PkbError(
-                f"{endpoint.name} only reasoned in the {most} tokens that it may write",
-                f"pkb config set model.max_tokens {8 * most}",
-            )
+            why = f"{endpoint.name} only reasoned in the {most} tokens that it may write"
+            raise PkbError(why, f"pkb config set model.max_tokens {8 * most}")
 
     def _stream(self, system: str, user: str, most: int) -> Generator[bytes, None, None]:
         """Send the prompt; where the server refuses fields that not all servers know, send it once more without."""
