@@ -15,7 +15,6 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from threading import Event
 from typing import Annotated, Any, TypeVar
@@ -297,7 +296,10 @@ async def complete(end_ahead: Callable[[str], None], request: Request, *, record
     if asked.filled_in is None:
         await asyncio.to_thread(end_ahead, str(locate(environ).data))  # which waits for one that connects
         loop = asyncio.get_running_loop()
-        post = partial(loop.call_soon_threadsafe, events.put_nowait)
+
+        def post(event: _Event) -> None:
+            loop.call_soon_threadsafe(events.put_nowait, event)
+
         answering = loop.run_in_executor(None, work, environ, asked, post, gone)
         answering.add_done_callback(lambda ran: events.put_nowait(_BUG) if ran.exception() else None)
         wanted, leaving = asyncio.ensure_future(events.get()), asyncio.ensure_future(request.receive())
