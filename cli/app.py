@@ -133,6 +133,7 @@ THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 _QUIET = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK")
 
 _COMPLETE = "_PKB_COMPLETE"  # set by the completion script of a shell
+_signals = list[int]()  # that came
 
 
 def main() -> None:
@@ -169,9 +170,6 @@ def main() -> None:
     exec("")
     gc.freeze()  # or Python looks for garbage once more: a sixth of what a warm search takes
     sys.exit(code)
-
-
-_signals = list[int]()  # that came
 
 
 def _end(number: int, _frame: object) -> None:

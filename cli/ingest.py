@@ -1,5 +1,6 @@
 """`pkb ingest`: read folders, show progress, and sum up; once, or until a signal comes."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -32,6 +33,7 @@ _DENIED = "; on a Mac, allow your terminal: System Settings, Privacy & Security,
 When = Literal["auto", "now", "background", "later"]
 _MANY = 500  # chunks; a slow CPU embeds them in half a minute
 _REST_S = 120.0  # before idle jobs: the load of embedding is over, and somebody may have left the machine
+_In = Annotated[str | None, typer.Option("--in", metavar="NAME", help="Its collection (default: the folder's).")]
 _Engine = Annotated[str | None, typer.Option(metavar="ray", help="Parse and embed on a cluster: ray, ray://HOST:PORT.")]
 _Quiet = Annotated[str | None, typer.Option(metavar="TIME", help="With --watch: wait for such a pause (default: 5s).")]
 _Poll = Annotated[str | None, typer.Option(metavar="TIME", help="With --watch: poll this often, without file events.")]
@@ -43,9 +45,7 @@ def ingest(
         typer.Argument(metavar="PATH...", help="Folders, files, imaps://NAME@SERVER; else those before."),
     ] = None,
     kind: Annotated[Literal["mail", "mbox", "transcript"] | None, typer.Option(help="Kind of every file.")] = None,
-    collection: Annotated[
-        str | None, typer.Option("--in", metavar="NAME", help="Its collection (default: the folder's).")
-    ] = None,
+    collection: _In = None,
     prune: Annotated[bool, typer.Option("--prune", help="Remove documents of missing files, however many.")] = False,
     restore: Annotated[bool, typer.Option("--restore", help="Index forgotten messages of these paths again.")] = False,
     vectors: Annotated[When, typer.Option(help="When to compute embeddings; keyword search works at once.")] = "auto",
@@ -76,7 +76,9 @@ def ingest(
     began, paths = time.perf_counter(), paths or []
     with open_pkb() as pkb:
         if engine:
-            vectors = _use_cluster(pkb, engine, vectors)
+            logging.disable()  # Ray would print its progress, and errors of tasks with values in them
+            pkb.use_cluster(engine)
+            vectors = "now" if vectors in ("auto", "background") else vectors  # by this process, which has the cluster
         for check in unfit_places(pkb.session.home):
             output.say(f"pkb: warning: {check.found}; try: {check.next_step}")
         fetched, failed = pkb.fetch(paths, ask=ask_password, keep=offer_keeping, restore=restore,
@@ -96,15 +98,6 @@ def ingest(
     for error in failed:
         raise error
     raise typer.Exit(3 if summary.problems else 0)
-
-
-def _use_cluster(pkb: "Pkb", engine: str, when: When) -> When:
-    """Have a cluster parse and embed; returns when to embed, which a process behind this one could not."""
-    import logging
-
-    logging.disable()  # Ray would print its progress, and errors of tasks with values in them
-    pkb.use_cluster(engine)
-    return "now" if when in ("auto", "background") else when
 
 
 def _find(paths: list[Path] | None, *, yes: bool, as_json: bool, watch: bool) -> list[Path]:

@@ -396,7 +396,8 @@ class Pkb:
             why = "several people fit" if others else "no other person fits"
             raise UsageError(f"{why} {line(name)}", f"pkb people ADDRESS --same {same[0]}")
         opened, made = self.session, self.session.ties.changed([*others, *same], apart)
-        for key, value in zip(("people.same", "people.apart"), made.told, strict=True):
+        told = ("people.same", "; ".join(map(", ".join, made.same))), ("people.apart", ", ".join(sorted(made.apart)))
+        for key, value in told:
             opened.override(key, save(opened.home.config, key, value))
         opened.lasting_ledger.raise_generation()  # answers about them are others now
 

@@ -24,7 +24,6 @@ from engine.settings import KvSettings, ModelSettings, Settings
 from engine.types import SCHEMA, Check, Checks
 from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications, predicted_use
 from store.checksums import PLACE
-from store.database import FAILURES
 from store.errors import NoModel, PkbError, UsageError, as_pkb_error
 from store.history import History
 from store.home import ELSEWHERE, Home, existing, file_system, unsafe_place
@@ -84,7 +83,7 @@ def examine(opened: Session, settings: Settings, threads: int) -> Iterator[Check
     }
     for part in optional_parts():
         checks |= part.doctor(home, settings, environ)
-    if settings.home.tables or (opened.there and _place(opened)):
+    if settings.home.tables:
         checks |= {"tables": lambda: _tables(opened)}
     if settings.ingest.ocr:
         missing = Check("ocr", "bad", "tesseract is not installed", "apt install tesseract-ocr")
@@ -115,20 +114,14 @@ def _disk_kind(home: Home, place: str) -> Check:
     return Check("disk", "ok", f"local ({kind})")
 
 
-def _place(opened: Session) -> str:
-    with suppress(*FAILURES):  # which another check tells
-        return opened.ledger.get(PLACE) or ""
-    return ""
-
-
 def _tables(opened: Session) -> Check:
     """Say whether the object store with the tables can be reached, and is the one of the settings."""
     wanted = opened.settings.home.tables
     if not opened.there:
         return Check("tables", "note", f"{wanted}, where nothing was written yet", "pkb ingest FOLDER")
-    if (place := _place(opened)) != wanted:
-        found = f"in {place or 'this home'}, but home.tables is {wanted or 'not set'}"
-        return Check("tables", "bad", found, f"pkb config set home.tables {place!r}")
+    if (place := opened.ledger.get(PLACE)) != wanted:
+        step = f"pkb config set home.tables '{place or ''}'"
+        return Check("tables", "bad", f"in {place or 'this home'}, but home.tables is {wanted}", step)
     return Check("tables", "ok", f"{place}, {len(opened.tables.stored()):,} objects")
 
 

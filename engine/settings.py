@@ -37,9 +37,7 @@ class HomeSettings(Struct, frozen=True):
         Literal["local", "any"],
         _option("local: not on network disks or in synced folders, which damage SQLite; or any"),
     ] = "local"
-    tables: Annotated[
-        str, _option("s3://BUCKET/FOLDER for the search tables of a new home; empty: on this disk", _BUCKET)
-    ] = ""
+    tables: Annotated[str, _option("s3://BUCKET/FOLDER for a new home's search tables; empty: this disk", _BUCKET)] = ""
 
 
 class MeSettings(Struct, frozen=True):

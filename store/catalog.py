@@ -451,8 +451,7 @@ def addresses_of(ledger: Ledger, collection: str | None, name: str, most: int = 
     """Return the addresses that a folded name is known by, as a sender's first, and the first seen first; or any."""
     order = "ORDER BY sends DESC, seen, documents DESC, address" if most < 0 else ""
     sql = f"SELECT address, sends, seen, documents FROM {_known(collection)} WHERE name = :name {order} LIMIT :most"
-    values = {"collection": collection, "part": json.dumps(name), "name": name, "most": most}
-    rows = ledger.rows.execute(sql, values)
+    rows = ledger.rows.execute(sql, {"collection": collection, "part": json.dumps(name), "name": name, "most": most})
     return [KnownAddress(address, bool(sends), datetime.fromisoformat(at), count) for address, sends, at, count in rows]
 
 

@@ -332,14 +332,12 @@ def intact(table: str, row: str = "") -> str:
 
 
 def row_checksum(*values: bytes | float | str | None) -> int:
-    """Return the CRC32 of the values of a row, -1 where damage made a text of a number.
-
-    Numbers are compared as float, as SQLite may store either.
-    """
-    if any(isinstance(one, str) for one in values):
-        return -1
+    """Return the CRC32 of a row, numbers as float, as SQLite may store them; -1 where damage made a text of one."""
     each = (one if isinstance(one, bytes) else b"" if one is None else repr(float(one)).encode() for one in values)
-    return crc32(b"".join(b"%d:%b" % (len(raw), raw) for raw in each))
+    try:
+        return crc32(b"".join(b"%d:%b" % (len(raw), raw) for raw in each))
+    except ValueError:
+        return -1
 
 
 def register(rows: sqlite3.Connection) -> None:

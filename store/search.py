@@ -115,10 +115,9 @@ class Reader:
     def _query(self, view: "IndexView", words: Sequence[str]) -> "Query":
         from store.shards import Query
 
-        known, totals = list(dict.fromkeys(words)), view.totals
-        counted = view.frequencies(known)
-        known = [word for word in known if counted.get(word)]
-        return Query({word: totals.inverse_frequency(counted[word]) for word in known}, totals.mean_words)
+        counted, totals = view.frequencies(list(dict.fromkeys(words))), view.totals
+        weights = {word: totals.inverse_frequency(counted[word]) for word in dict.fromkeys(words) if counted.get(word)}
+        return Query(weights, totals.mean_words)
 
 
 class Near(Struct, frozen=True):

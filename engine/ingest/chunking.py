@@ -18,6 +18,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import chain, groupby, islice, pairwise, takewhile
 from pathlib import Path
+from secrets import token_hex
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -282,9 +284,6 @@ class Cluster:
         how: dict[str, Any] = {"address": self._address or "local", "log_to_driver": False}
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its log goes to the terminal
         if not self._address:
-            from secrets import token_hex
-            from tempfile import mkdtemp
-
             _remove_former()
             self._folder = mkdtemp(prefix=f"{_TEMPORARY}{os.getpid()}-", dir="/tmp")
             # Its processes listen on all addresses, and answer who knows the token.

@@ -70,8 +70,7 @@ def _known(one: Provenance, addresses: _Addresses, is_told: Callable[[str, str],
     lasting = (len(addresses(f"{FORTNIGHTS}{one}", _LASTING)) == _LASTING for some in writers for one in some)
     trust = Trust.WARNED if warnings else Trust.KNOWN if known or any(lasting) else Trust.NEW
     named = [each.name for each in one.people[:_PEOPLE] if trust == Trust.NEW and not each.name.startswith(READERS)]
-    rows = (row for name in named for row in addresses(name))
-    before = [row for row in rows if row.seen <= one.seen - _DAY]
+    before = [row for name in named for row in addresses(name) if row.seen <= one.seen - _DAY]
     is_first = before and not any(row.sends and row.address in own for row in before)
     return Known(one.seen.isoformat(), warnings, trust, FIRST_MAIL if is_first else "")
 

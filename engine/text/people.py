@@ -376,11 +376,6 @@ class Ties(Struct, frozen=True):
         groups = (tuple(filter(None, map(str.strip, fold(one).split(",")))) for one in same.split(";"))
         return cls(tuple(one for one in groups if one), frozenset(filter(None, map(str.strip, fold(apart).split(",")))))
 
-    @property
-    def told(self) -> tuple[str, str]:
-        """Return the two settings that tell them."""
-        return "; ".join(map(", ".join, self.same)), ", ".join(sorted(self.apart))
-
     def changed(self, joined: Iterable[str], apart: Iterable[str]) -> "Ties":
         """Return the ties with addresses joined, with whoever any of them was joined with, and others set apart."""
         groups = [tuple(each for each in one if each not in {*apart}) for one in self.same]
