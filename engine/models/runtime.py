@@ -22,13 +22,10 @@ from store.errors import NoModel, UsageError
 
 
 class _AtFirstUse:
-    """A module that is imported when something of it is first used."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
+    """MLX, imported when something of it is first used."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self._name), name)
+        return getattr(import_module("mlx.core"), name)
 
 
 if TYPE_CHECKING:
@@ -38,7 +35,7 @@ if TYPE_CHECKING:
 
     mx = mlx.core
 else:
-    mx = _AtFirstUse("mlx.core")  # after load_blas, whenever the modules that use it are imported
+    mx = _AtFirstUse()  # after load_blas, whenever the modules that use it are imported
 
 
 PRODUCTS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")  # what MLX multiplies matrices with

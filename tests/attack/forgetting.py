@@ -18,7 +18,7 @@ from engine.forget import ForgetPlan
 from engine.idle.predict import Prediction, offer
 from engine.idle.refresh import Reasker
 from engine.models.load import load
-from store import kv_store
+from store import kv_files
 from store.answers import AnswerBank
 from store.errors import Locked, PkbError
 from store.history import latest
@@ -204,7 +204,7 @@ def writing_a_node() -> None:
 
     def write(store: KvStore, node: Node, *parts: Any, evict: bool) -> Node | None:
         if node.document == os.environ["PKB_DOCUMENT"]:
-            _slow(kv_store, "verify", after=True)
+            _slow(kv_files, "verify", after=True)
         return plain(store, node, *parts, evict=evict)
 
     KvStore._write = write  # type: ignore[assignment, method-assign]
