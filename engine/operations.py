@@ -319,7 +319,7 @@ def ingest(
         finish_forgetting(opened, on_progress)
         opened.ledger.renew()
         run = ingest_run(opened, prune=prune, restore=restore, settled=settled)
-        with opened.locks.writer():
+        with opened.locks.writer(), opened.ledger.many_changes():
             if opened.ledger.count("chunks"):
                 _index(opened)  # what is removed here is read again below
             # A single file is not a disk: if its folder exists and it does not, it was removed.
@@ -341,6 +341,7 @@ def ingest(
 
 def ingest_run(opened: Session, *, prune: bool, restore: bool = False, settled: "Settled | None" = None) -> "Ingest":
     """Make an ingest run, which leaves files that are not settled for later."""
+    from engine.ingest.chunking import read_ahead
     from engine.ingest.pipeline import Guard, Ingest
     from engine.ingest.types import ParseLimits
 
@@ -350,7 +351,7 @@ def ingest_run(opened: Session, *, prune: bool, restore: bool = False, settled: 
     limits = replace(limits, ocr=chosen.ocr, seconds=600.0) if chosen.ocr else limits  # a page takes seconds
     guard = Guard(experiment.gone_share, experiment.gone_count, prune)
     aside = (opened.home.data, opened.home.cache)
-    read_all = opened.cluster.read_all if opened.cluster else None
+    read_all = opened.cluster.read_all if opened.cluster else read_ahead
     parts = (opened.ledger, opened.knowledge, limits, guard, settled)
     return Ingest(*parts, restore=restore, aside=aside, read_all=read_all)
 

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -399,14 +399,27 @@ class KnownAddress:
     documents: int
 
 
-def put_provenance(ledger: Ledger, document: str, known: Provenance) -> None:
-    """Record a document's provenance in place of the former, inside the caller's transaction."""
-    listed = (json.dumps(msgspec.to_builtins(each)) for each in (known.warnings, known.people))
-    row = (document, known.seen.astimezone(UTC).isoformat(), *listed)
-    ledger.rows.execute("DELETE FROM provenance WHERE document = ?", (document,))
-    ledger.rows.execute(f"INSERT INTO provenance ({_COLUMNS}) VALUES (?, ?, ?, ?)", row)
+def put_provenance(ledger: Ledger, known: Mapping[str, Provenance]) -> None:
+    """Record the provenance of documents in place of the former, inside the caller's transaction."""
+    ledger.rows.executemany("DELETE FROM provenance WHERE document = ?", [(document,) for document in known])
+    rows = [
+        (document, one.seen.astimezone(UTC).isoformat(), *map(_encoded, (one.warnings, one.people)))
+        for document, one in known.items()
+    ]
+    ledger.rows.executemany(f"INSERT INTO provenance ({_COLUMNS}) VALUES (?, ?, ?, ?)", rows)
+    which = "WHERE document IN (SELECT value FROM json_each(?))"
+    ledger.rows.execute(f"{_COUNT_PEOPLE.format(which)} {_ADD_PEOPLE}", (json.dumps([*known]),))
 
 
+def _encoded(listed: Sequence[object]) -> str:
+    return json.dumps(msgspec.to_builtins(listed))
+
+
+_COUNT_PEOPLE = """INSERT INTO people (name, address, sends, seen, documents)
+    SELECT value ->> 0, value ->> 1, value ->> 2, min(seen), count(*) FROM (SELECT * FROM provenance {}),
+    json_each(people) WHERE true GROUP BY 1, 2, 3"""
+_ADD_PEOPLE = """ON CONFLICT (name, address, sends)
+    DO UPDATE SET documents = documents + excluded.documents, seen = min(seen, excluded.seen)"""
 _REMOVED = "FROM provenance WHERE document NOT IN (SELECT id FROM documents)"
 
 
@@ -420,9 +433,7 @@ def prune_provenance(ledger: Ledger) -> None:
 def recount_people(ledger: Ledger) -> None:
     """Count the addresses of all names again, inside the caller's transaction."""
     ledger.rows.execute("DELETE FROM people")
-    ledger.rows.execute("""INSERT INTO people (name, address, sends, seen, documents)
-        SELECT value ->> 0, value ->> 1, value ->> 2, min(seen), count(*) FROM provenance, json_each(people)
-        GROUP BY 1, 2, 3""")
+    ledger.rows.execute(_COUNT_PEOPLE.format(""))
 
 
 def provenance_of(ledger: Ledger, documents: Sequence[str]) -> dict[str, Provenance]:

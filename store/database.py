@@ -30,6 +30,9 @@ FAILURES: Final = (PkbError, OSError, RuntimeError, ValueError, sqlite3.Error)  
 DAMAGE: Final = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter for a message that quotes a damaged schema
 
 
+_FOR_MANY = {"cache_size": -128 << 10, "wal_autocheckpoint": 32 << 10}  # KB, if negative; pages
+
+
 class Ledger:
     """An open ledger; `rows` is its connection, for the modules that own tables in it.
 
@@ -54,6 +57,21 @@ class Ledger:
         except BaseException:
             self.roll_back()  # which SQLite may have done itself, on a full disk
             raise
+
+    @contextmanager
+    def many_changes(self) -> Iterator[None]:
+        """Hold more of it in memory during the block, and write its log back less often.
+
+        Rows are in the order of digests: what is added to a large ledger lies all over it.
+        """
+        before = [self.rows.execute(f"PRAGMA {name}").fetchone()[0] for name in _FOR_MANY]
+        try:
+            for name, value in _FOR_MANY.items():
+                self.rows.execute(f"PRAGMA {name} = {value}")
+            yield
+        finally:
+            for name, value in zip(_FOR_MANY, before, strict=True):
+                self.rows.execute(f"PRAGMA {name} = {value}")
 
     def get(self, name: str) -> str | None:
         """Return a small value by name."""
@@ -291,7 +309,7 @@ _CURRENT = """CREATE TRIGGER {0}_current BEFORE INSERT ON {0}
     WHEN NOT is_current((SELECT value FROM meta WHERE name = 'forget.epoch')) BEGIN SELECT RAISE(IGNORE); END"""
 
 OLDEST: Final = 22  # of the sections of schema.sql
-NEWEST: Final = 32
+NEWEST: Final = 33
 
 
 @cache
@@ -333,9 +351,9 @@ def intact(table: str, row: str = "") -> str:
 
 def row_checksum(*values: bytes | float | str | None) -> int:
     """Return the CRC32 of a row, numbers as float, as SQLite may store them; -1 where damage made a text of one."""
-    each = (one if isinstance(one, bytes) else b"" if one is None else repr(float(one)).encode() for one in values)
-    try:
-        return crc32(b"".join(b"%d:%b" % (len(raw), raw) for raw in each))
+    try:  # in lists, as it is called a dozen times for a message
+        each = [one if isinstance(one, bytes) else b"" if one is None else repr(float(one)).encode() for one in values]
+        return crc32(b"".join([b"%d:%b" % (len(raw), raw) for raw in each]))
     except ValueError:
         return -1
 

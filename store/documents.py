@@ -187,6 +187,9 @@ class Knowledge:
                 mark_removed(self._ledger, (row["id"] for row in old if row["document"] not in rewritten), time.time())
                 for entry in entries:
                     self._insert_rows(entry)
+                catalog.put_provenance(
+                    self._ledger, {one.document.id: one.provenance for one in entries if one.provenance}
+                )
                 drop_derived(self._ledger, time.time())
                 note_counts(self._ledger, self._tables)
                 self._ledger.rows.executemany("INSERT OR IGNORE INTO question_documents VALUES (?, ?)", linked)
@@ -274,8 +277,6 @@ class Knowledge:
         self._ledger.rows.execute("DELETE FROM quoting WHERE document = ?", (one.id,))
         quoted = [(digest, one.id) for digest in entry.quoted]
         self._ledger.rows.executemany("INSERT OR IGNORE INTO quoting VALUES (?, ?)", quoted)
-        if entry.provenance:
-            catalog.put_provenance(self._ledger, one.id, entry.provenance)
 
 
 _CHANGED = """INSERT OR REPLACE INTO changed_documents

@@ -394,3 +394,7 @@ DROP TABLE predictor_stats
 ALTER TABLE job_outputs DROP COLUMN source
 
 ALTER TABLE job_outputs DROP COLUMN credit
+
+-- Schema 33: the addresses of names are counted for all documents of a commit at once
+
+DROP TRIGGER provenance_insert

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
-from itertools import count, pairwise
+from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -133,8 +133,8 @@ def _postings(texts: Sequence[str]) -> dict[str, NDArray[Any]]:
     """Return for each word the chunks that have it and how often; words are numbered as they first occur."""
     known = defaultdict[str, int](count().__next__)
     lengths = np.array([text.count(" ") + 1 if text else 0 for text in texts], np.uint32)
-    words = (word for text in texts if text for word in text.split(" "))  # as a list they would take 60 MB
-    numbers = np.fromiter((known[word] for word in words), np.int64, int(lengths.sum()))
+    found = (map(known.__getitem__, text.split(" ")) for text in texts if text)
+    numbers = np.fromiter(chain.from_iterable(found), np.int64, int(lengths.sum()))  # a list would take 60 MB
     chunks = np.repeat(np.arange(len(texts), dtype=np.int64), lengths)
     pairs, counts = np.unique(numbers * max(1, len(texts)) + chunks, return_counts=True)
     keys = np.array([digest(word) for word in known], np.uint64)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from store.catalog import Provenance
+    from store.catalog import NamedAddress, Provenance
 
     Vectors = NDArray[np.float32]
 else:
@@ -30,7 +30,7 @@ Kind = Literal["mail", "transcript", "file"]
 Role = Literal["body", "quote", "forward", "signature", "attachment", "event"]
 
 
-class DocumentPassage(Struct, frozen=True):
+class DocumentPassage(Struct, frozen=True, gc=False):
     """One paragraph or speaker turn of a document, with its 1-based inclusive lines of the decoded text."""
 
     text: str
@@ -90,6 +90,7 @@ class ParsedItem(Struct, frozen=True):
     offset: int | None = None
     problem: str | None = None
     kinds: tuple[str, ...] = ()
+    prepared: "Prepared | None" = None
 
 
 class FilePart(Struct, frozen=True):
@@ -111,7 +112,7 @@ class FileText(Struct, frozen=True):
     problem: str = ""
 
 
-class Chunk(Struct, frozen=True):
+class Chunk(Struct, frozen=True, gc=False):
     """About 100 words of one document; `header` (who, when, what) is searched and embedded with its text.
 
     `origin` is the header that a model is shown instead, with addresses.
@@ -232,7 +233,7 @@ class Scope(Struct, frozen=True):
 ASIDE = 1 << 32  # the item of a place set aside while its file is being read is below minus this, or a multiple of it
 
 
-class Place(Struct, frozen=True):
+class Place(Struct, frozen=True, gc=False):
     """A place of a document: the `item`th of a file, its line 1 after `lines_before` source lines (or None).
 
     An item below 0 is a former place: the document is gone from the file, or the file is not read completely yet.
@@ -268,6 +269,18 @@ class FileState(Struct, frozen=True, gc=False):
 
 
 Row = dict[str, Any]
+
+
+class Prepared(Struct, frozen=True):
+    """What is computed of a document alone: digests of its passages, the names of its people, and what else they tell.
+
+    `own` are the chunks, and their words, of what no other document may hold, too.
+    """
+
+    digests: tuple[bytes, ...]
+    names: Mapping[str, str]
+    people: "tuple[NamedAddress, ...]"
+    own: tuple[tuple[Chunk, ...], tuple[str, ...]] | None = None
 
 
 class IndexedDocument(Struct, frozen=True):

@@ -11,26 +11,31 @@ import re
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import cached_property
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
+from functools import cached_property, partial
+from hashlib import blake2b
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import chain, groupby, islice, pairwise, takewhile
 from pathlib import Path
+from queue import Queue
 from secrets import token_hex
-from tempfile import mkdtemp
+from tempfile import TemporaryFile, mkdtemp
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from engine.ingest.types import ParseLimits, content_id
-from engine.text.people import chunk_header, origin_line
+from engine.ingest.quotes import attribution_lines
+from engine.ingest.types import Bug, ParseLimits, content_id, isolate, people_of
+from engine.text.people import chunk_header, index_words, name_forms, origin_line
 from engine.text.terminal import line, shorten
 from store.catalog import BUG
 from store.errors import Locked, PkbError, UsageError
 from store.locks import Locks
-from store.types import Chunk, Document, DocumentPassage, FileState, ParsedItem, Vectors, turns
+from store.types import Chunk, Document, DocumentPassage, FileState, ParsedItem, Prepared, Vectors, replace, turns
 
 if TYPE_CHECKING:
     from engine.models.types import Embedder
@@ -162,6 +167,66 @@ def _units(
             yield at, min(at + step, end), weigh(text[at : min(at + step, end)])
 
 
+# Deduplication of quotes: a passage is indexed in the document that wrote it, not in those that quote it.
+
+_QUOTE_MARKS = re.compile(r"^[> ]+", re.MULTILINE)
+_ATTRIBUTION = 5  # lines
+
+
+def passage_digests(document: Document) -> list[bytes]:
+    """Return a digest of each passage; quote marks, attributions, white space and case are ignored.
+
+    That of a passage from an attached file is of all the file too, which so is indexed once, and never in part.
+    """
+    found = [_digest(passage) for passage in document.passages]
+    whole = dict[str, bytes]()
+    for passage, digest in zip(document.passages, found, strict=True):
+        whole[passage.file] = whole.get(passage.file, b"") + digest * bool(passage.file)
+    return [
+        blake2b(whole[one.file] + digest, digest_size=8).digest() if one.file else digest
+        for one, digest in zip(document.passages, found, strict=True)
+    ]
+
+
+def split_passages(
+    document: Document, digests: Sequence[bytes], owners: Mapping[bytes, str]
+) -> tuple[list[DocumentPassage], list[bytes], list[bytes]]:
+    """Return the passages to index, its own and quotes that no other document owns, their digests, and the others'."""
+    kept, owned, quoted = [], [], []
+    for passage, digest in zip(document.passages, digests, strict=True):
+        if passage.is_repeated and owners.get(digest, document.id) != document.id:
+            quoted.append(digest)
+        else:
+            kept.append(passage)
+            owned.append(digest)
+    return kept, owned, quoted
+
+
+def _digest(passage: DocumentPassage) -> bytes:
+    text, lines = passage.text, passage.text.split("\n", _ATTRIBUTION + 1)
+    marked = next((at for at, line in enumerate(lines) if line.lstrip(" ").startswith(">")), 0)
+    if passage.role != "body" and marked and attribution_lines(lines, marked - 1) == marked:
+        text = "\n".join(lines[marked:])
+    bare = " ".join(_QUOTE_MARKS.sub("", text).casefold().split())
+    return blake2b(bare.encode("utf-8", "replace"), digest_size=8).digest()
+
+
+def chunks_of(document: Document, passages: Sequence[DocumentPassage]) -> tuple[tuple[Chunk, ...], tuple[str, ...]]:
+    """Return the chunks of a document's passages, and the words that each is indexed under."""
+    chunks = tuple(chunk(document, passages))
+    words = (index_words(one, document.sender, document.recipients, document.date) for one in chunks)
+    return chunks, tuple(map(" ".join, words))
+
+
+def prepare(document: Document, *, chunked: bool = False) -> Prepared:
+    """Return what is computed of a document alone, its `own` chunks among it if they are wanted."""
+    digests, names = tuple(passage_digests(document)), name_forms([document.sender, *document.recipients])
+    own = chunks_of(document, [one for one in document.passages if not one.is_repeated]) if chunked else None
+    return Prepared(digests, names, people_of(document), own)
+
+
+# Embedding.
+
 _COMMIT = 128  # chunks embedded per commit: about 5 s of work on a slow machine
 _AT_ONCE = 256  # of these are given to a cluster, whose workers load the model for them once
 OnVectors = Callable[[Sequence[str], "Vectors"], None]  # receives chunk ids and their new vectors after each commit
@@ -197,10 +262,158 @@ def embed(
                 yield done, max(missing, 0)
 
 
-# A cluster of Ray that parses files and embeds chunks. Scanning and commits, and with them the order, stay here.
+# Processes that read files ahead. Scanning and commits, and with them the order, stay in the one that starts them.
 
 _TASK_FILES, _TASK_BYTES = 200, 8 << 20  # that a task reads, unless a file is larger
-_SENT = 1 << 20  # characters of documents that a task sends at once
+_SENT = 1 << 20  # characters of documents that are sent at once
+_AHEAD = 48  # of what is sent at once, in the memory of all processes: about as much as a batch of commits takes
+_MANY, _OPENING = 16 << 20, 4 << 10  # bytes that are worth processes; that are read while a file is opened
+_READER = "from engine.ingest.chunking import read_tasks; read_tasks()"
+_CRASHED = f"{BUG} a process crashed; please report it"
+Files = Sequence[tuple[bytes, FileState]]
+_How = tuple[str | None, ParseLimits, str]  # kind, limits and root
+
+
+def read_ahead(
+    files: Files, raw_kind: str | None, limits: ParseLimits, root: str
+) -> Generator[FileState | ParsedItem, None, None]:
+    """Yield what `files.read_all` yields; many files are read by a process for each processor."""
+    tasks, how = [*_tasks(files)], (raw_kind, limits, root)
+    processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    count = min(processors, len(tasks)) if sum(state.size + _OPENING for _, state in files) >= _MANY else 1
+    if count == 1:
+        yield from _read(files, how)
+        return
+    with ExitStack() as stack:
+        shares = [stack.enter_context(closing(_share(tasks[at::count], how, _AHEAD // count))) for at in range(count)]
+        for number in range(len(tasks)):
+            yield from iter(partial(next, shares[number % count]), None)
+
+
+def _read(files: Files, how: _How) -> Generator[FileState | ParsedItem, None, None]:
+    from engine.ingest.files import read_all  # lazy: an unchanged folder needs no parser
+
+    return read_all(files, *how)
+
+
+def _share(tasks: Sequence[Files], how: _How, ahead: int) -> Generator[FileState | ParsedItem | None, None, None]:
+    """Yield what the files of tasks hold, and None after each task.
+
+    Where a process ends, another one reads on with care: it sends each value before it looks for the next. A file on
+    which two of these end costs itself alone. Where none starts, files are read here.
+    """
+    left, careful, suspect = deque(tasks), 0, b""  # so many tasks are to be read with care
+    known = 0  # values of the next file that were yielded
+    while left:
+        at, sent, skipped = -1, 0, known  # the file of the next task, what came of it, and what is not to be yielded
+        some = [*islice(left, careful or None)]
+        due = len(some)
+        try:
+            with closing(_values(some, how, 0 if careful else ahead)) as values:
+                for one in values:
+                    if one is None:
+                        left.popleft()
+                        at, sent, due = -1, 0, due - 1
+                        yield None
+                        continue
+                    at, sent = (at + 1, 1) if isinstance(one, FileState) else (at, sent + 1)
+                    if skipped:
+                        skipped -= 1
+                    else:
+                        yield one
+        except ChildProcessError:
+            for task in left:
+                yield from islice(_read(task, how), known, None)
+                yield None
+                known = 0
+            return
+        if not due:
+            careful = known = 0
+            continue
+        rest, known = left[0][max(at, 0) :], known if skipped else sent
+        if rest[0][0] == suspect:
+            yield from [rest[0][1]][known:]
+            yield ParsedItem(max(0, known - 1), None, problem=_CRASHED)
+            rest, known, suspect = rest[1:], 0, b""
+        elif careful:
+            suspect = rest[0][0]
+        left[0], careful = rest, ahead + 2  # what it had ready is lost, too
+        if not rest:
+            left.popleft()
+            yield None
+
+
+def _values(tasks: Iterable[Files], how: _How, ahead: int) -> Generator[FileState | ParsedItem | None, None, None]:
+    """Yield what a process reads, as far as it comes; ChildProcessError if none starts. It ends with this one."""
+    from subprocess import DEVNULL, PIPE, Popen  # slow to load
+
+    with TemporaryFile() as asked:
+        pickle.dump((how, ahead), asked)
+        for task in (*tasks, None):
+            pickle.dump(task, asked)
+        asked.seek(0)
+        # -P: a folder named engine in the working directory must not shadow ours
+        words = [sys.executable, "-P", "-c", _READER]
+        child = Popen(words, stdin=asked, stdout=PIPE, stderr=DEVNULL, start_new_session=True)
+    assert child.stdout is not None
+    try:
+        if not child.stdout.readline():
+            raise ChildProcessError
+        with suppress(EOFError, pickle.UnpicklingError):
+            while True:
+                yield from pickle.load(child.stdout)
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def read_tasks() -> None:
+    """Read files for the process that started this one, ahead of it; with nothing ahead, send each value at once."""
+    from engine.ingest.files import with_attachments
+
+    asked, out = sys.stdin.buffer, sys.stdout.buffer
+    (raw_kind, limits, root), ahead = pickle.load(asked)
+    waiting = Queue[bytes](ahead or 1)
+
+    def send() -> None:
+        try:
+            for found in iter(waiting.get, b""):
+                out.write(found)
+                out.flush()
+                waiting.task_done()
+        except OSError:  # who asked has ended
+            os._exit(1)
+
+    (sender := Thread(target=send, daemon=True)).start()
+    waiting.put(b"\n")
+    with with_attachments(limits) as reading:
+        for task in iter(partial(pickle.load, asked), None):
+            for found in chain(_sent(_read(task, (raw_kind, reading, root)), _SENT if ahead else 1), [[None]]):
+                waiting.put(pickle.dumps(found))
+                if not ahead:
+                    waiting.join()
+    waiting.put(b"")
+    sender.join()
+
+
+def _sent(found: Iterable[FileState | ParsedItem], most: int) -> Iterator[list[FileState | ParsedItem]]:
+    """Yield what was read, documents prepared, some together."""
+    some, size = list[FileState | ParsedItem](), 0
+    for one in found:
+        if isinstance(one, ParsedItem) and (document := one.document):
+            with suppress(Bug):  # which the process that commits says
+                one = replace(one, prepared=isolate(partial(prepare, document, chunked=True)))
+            size += len(document.text)
+        some.append(one)
+        size += 1
+        if size >= most:
+            yield some
+            some, size = [], 0
+    yield some
+
+
+# A cluster of Ray that parses files and embeds chunks. Scanning and commits, and with them the order, stay here.
+
 _IN_FLIGHT, _STORE = 128 << 20, 512 << 20  # bytes of results that wait; of the object store of a local cluster
 _REACHED_S = 5
 _TEMPORARY = "pkb-ray-"  # with the id of the process; in /tmp, as paths of sockets must be short
@@ -246,7 +459,7 @@ class Cluster:
         except crashes:
             if len(files) == 1:
                 yield from [files[0][1]][sent:]
-                yield ParsedItem(max(0, sent - 1), None, problem=f"{BUG} a process crashed; please report it")
+                yield ParsedItem(max(0, sent - 1), None, problem=_CRASHED)
                 return
             rest = files[max(0, at) :]
             half = min((len(rest) + 1) // 2, _TASK_FILES)
@@ -339,22 +552,14 @@ def _read_task(
     batch: Batch, *, raw_kind: str | None, limits: ParseLimits, root: str, made_by: str
 ) -> Iterator[dict[str, list[bytes]]]:
     """Read files on a worker, which must be as this process: have the same pkb, and see the same files."""
-    from engine.ingest.files import read_all
-
     if (here := version("pkb")) != made_by:
         raise PkbError(f"a worker has pkb {here}, not {made_by}", "install the same pkb on every machine")
     if not Path(root).exists():
         step = "mount it at the same path on every machine of the cluster"
         raise PkbError(f"a worker does not see {line(root)}", step)
     for value in batch["sent"]:
-        found, size = list[FileState | ParsedItem](), 0
-        for one in read_all(pickle.loads(value), raw_kind, limits, root):
-            found.append(one)
-            size += len(one.document.text) if isinstance(one, ParsedItem) and one.document else 0
-            if size > _SENT:
-                yield {"found": [pickle.dumps(found)]}
-                found, size = [], 0
-        yield {"found": [pickle.dumps(found)]}
+        for found in _sent(_read(pickle.loads(value), (raw_kind, limits, root)), _SENT):
+            yield {"found": [pickle.dumps(found)]}
 
 
 class _EmbedTask:

@@ -229,7 +229,7 @@ def _as_document(name: str, raw: bytes, limits: ParseLimits) -> ParsedItem:
 
 @contextmanager
 def with_attachments(limits: ParseLimits) -> Iterator[ParseLimits]:
-    """Have files of office programs read, if they are to be, by a process that ends with the block."""
+    """Have files of office programs read, if they are to be, by a process that ends with the block, unless one does."""
     with ExitStack() as stack:
 
         @cache
@@ -239,7 +239,7 @@ def with_attachments(limits: ParseLimits) -> Iterator[ParseLimits]:
             return stack.enter_context(closing(OfficeFiles(limits.ocr)))
 
         reading = {"text_of": lambda data: office().text_of(data), "members": partial(_attached_members, limits)}
-        yield replace(limits, **reading) if limits.attachments else limits
+        yield replace(limits, **reading) if limits.attachments and not limits.text_of else limits
 
 
 def attached_file(path: Path | str, about: str | tuple[str, str | None], place: str) -> tuple[str, bytes] | None:

@@ -192,7 +192,7 @@ def _message(part: MimePart, tree: Tree, depth: int) -> Leaf:
 def _leaf(part: MimePart, tree: Tree, depth: int) -> Leaf:
     """Return a part that is not a container of MIME, with the text of a file of an office program or in a zip file."""
     name, text, limits = part.filename, part_text(part, tree), tree.limits
-    if name:
+    if name and limits.on_file:
         limits.on_file(name, part.data)
     if text is not None or not limits.text_of or not _FILES.search(f"{part.kind} {name}"):
         return Leaf(part, text)

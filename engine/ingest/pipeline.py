@@ -9,14 +9,12 @@ Embedding comes afterwards (chunking.py). Knows no format, no table and no termi
 """
 
 import os
-import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from functools import partial
-from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 from shutil import which
@@ -25,17 +23,15 @@ from typing import TypeVar
 from msgspec import Struct
 
 from engine.ingest import scan
-from engine.ingest.chunking import chunk
-from engine.ingest.quotes import attribution_lines
+from engine.ingest.chunking import chunks_of, prepare, read_ahead, split_passages
 from engine.ingest.scan import Replacement, ignorable, replacements
-from engine.ingest.types import PARSER_VERSION, Bug, ParseLimits, as_seen, isolate, provenance
-from engine.text.people import index_words, name_forms
+from engine.ingest.types import PARSER_VERSION, Bug, ParseLimits, as_seen, isolate
 from store import documents as documents_store
-from store.catalog import BUG, Catalog, Problem, SourceRoot, provenance_of, prune_provenance
+from store.catalog import BUG, Catalog, Problem, Provenance, SourceRoot, provenance_of, prune_provenance
 from store.database import Ledger
 from store.documents import Knowledge
 from store.erasure import Tombstones
-from store.types import Document, DocumentPassage, FileState, IndexedDocument, ParsedItem, Place, replace
+from store.types import Document, FileState, IndexedDocument, ParsedItem, Place, Prepared, replace
 
 _BATCH_DOCUMENTS, _BATCH_CHARS = 20_000, 64_000_000
 _PROGRESS_EVERY = 20  # files
@@ -59,60 +55,20 @@ class FileRead(Struct):
 
 
 class ParsedBatch(Struct):
-    """Parsed documents, each once, and the files they came from; a file is complete in its last batch. Mutable."""
+    """Parsed documents, each once, and the files they came from; a file is complete in its last batch. Mutable.
+
+    `prepared` is what was computed of some of them where they were read.
+    """
 
     documents: dict[str, Document] = {}
+    prepared: dict[str, Prepared] = {}
     files: list[FileRead] = []
     chars: int = 0
 
 
-# Deduplication of quotes: a passage is indexed in the document that wrote it, not in those that quote it.
-
-_QUOTE_MARKS = re.compile(r"^[> ]+", re.MULTILINE)
-_ATTRIBUTION = 5  # lines
-
-
-def passage_digests(document: Document) -> list[bytes]:
-    """Return a digest of each passage; quote marks, attributions, white space and case are ignored.
-
-    That of a passage from an attached file is of all the file too, which so is indexed once, and never in part.
-    """
-    found = [_digest(passage) for passage in document.passages]
-    whole = dict[str, bytes]()
-    for passage, digest in zip(document.passages, found, strict=True):
-        whole[passage.file] = whole.get(passage.file, b"") + digest * bool(passage.file)
-    return [
-        blake2b(whole[one.file] + digest, digest_size=8).digest() if one.file else digest
-        for one, digest in zip(document.passages, found, strict=True)
-    ]
-
-
-def split_passages(
-    document: Document, digests: Sequence[bytes], owners: Mapping[bytes, str]
-) -> tuple[list[DocumentPassage], list[bytes], list[bytes]]:
-    """Return the passages to index, its own and quotes that no other document owns, their digests, and the others'."""
-    kept, owned, quoted = [], [], []
-    for passage, digest in zip(document.passages, digests, strict=True):
-        if passage.is_repeated and owners.get(digest, document.id) != document.id:
-            quoted.append(digest)
-        else:
-            kept.append(passage)
-            owned.append(digest)
-    return kept, owned, quoted
-
-
-def _digest(passage: DocumentPassage) -> bytes:
-    text, lines = passage.text, passage.text.split("\n", _ATTRIBUTION + 1)
-    marked = next((at for at, line in enumerate(lines) if line.lstrip(" ").startswith(">")), 0)
-    if passage.role != "body" and marked and attribution_lines(lines, marked - 1) == marked:
-        text = "\n".join(lines[marked:])
-    bare = " ".join(_QUOTE_MARKS.sub("", text).casefold().split())
-    return blake2b(bare.encode("utf-8", "replace"), digest_size=8).digest()
-
-
 # Committing a batch: documents with their chunks, then the files they came from.
 
-_COMMIT = 500  # documents per commit: a killed run repeats at most these
+_COMMIT = 2_000  # documents per commit: a killed run repeats at most these
 _UNDATED = datetime.min.replace(tzinfo=UTC)
 
 
@@ -135,7 +91,7 @@ def _commit_batch(ledger: Ledger, knowledge: Knowledge, batch: ParsedBatch) -> I
         placed = {d: catalogue.places(d) for d in sorted({place.document for place in former} - placed_now.keys())}
         removes = [d for d, found in placed.items() if found and all((place.path, d) in gone for place in found)]
         collections = {d.id: {*catalogue.collections(d.id), *placed_now[d.id]} for d in documents}
-        entries, failed = _entries(ledger, documents, collections, removes)
+        entries, failed = _entries(ledger, documents, batch.prepared, collections, removes)
         if failed:
             for file in batch.files:  # which say so; one indexed before stays as it was
                 new = [(one, failed.get(one.document)) for one in file.places[file.recorded :]]
@@ -172,31 +128,36 @@ def _record(catalogue: Catalog, former: Sequence[Place], batch: ParsedBatch, add
 
 
 def _entries(
-    ledger: Ledger, documents: Sequence[Document], collections: dict[str, set[str]], removes: Collection[str]
+    ledger: Ledger,
+    documents: Sequence[Document],
+    prepared: Mapping[str, Prepared],
+    collections: dict[str, set[str]],
+    removes: Collection[str],
 ) -> tuple[list[IndexedDocument], dict[str, str]]:
     """Return the index entries of documents, none of which counts on one that failed, and the bugs of those."""
     failed = dict[str, str]()
-    digests = _each(documents, passage_digests, failed)
-    first, now = provenance_of(ledger, list(digests)), datetime.now(UTC)
-    known = documents_store.owners(ledger, (digest for several in digests.values() for digest in several))
+    ready = _each(documents, lambda one: prepared.get(one.id) or prepare(one), failed)
+    first, now = provenance_of(ledger, list(ready)), datetime.now(UTC)
+    known = documents_store.owners(ledger, (digest for one in ready.values() for digest in one.digests))
     while True:
         left = [document for document in documents if document.id not in failed]
         owners = {digest: document for digest, document in known.items() if document not in removes}
         for document in left:  # what it wrote itself, be it quoted before
-            for passage, digest in zip(document.passages, digests[document.id], strict=True):
+            for passage, digest in zip(document.passages, ready[document.id].digests, strict=True):
                 if not passage.is_repeated:
                     owners.setdefault(digest, document.id)
 
-        def entry(one: Document, owners: dict[bytes, str] = owners) -> IndexedDocument:  # adds its digests to `owners`
-            one, seen = as_seen(one, first[one.id].seen if one.id in first else None, now)
-            passages, owned, quoted = split_passages(one, digests[one.id], owners)
+        def entry(read: Document, owners: dict[bytes, str] = owners) -> IndexedDocument:  # adds its digests to `owners`
+            one, seen = as_seen(read, first[read.id].seen if read.id in first else None, now)
+            made = ready[one.id] if one == read else prepare(one)
+            passages, owned, quoted = split_passages(one, made.digests, owners)
             for digest in owned:
                 owners.setdefault(digest, one.id)
-            chunks = tuple(chunk(one, passages))
-            tokens = tuple(" ".join(index_words(piece, one.sender, one.recipients, one.date)) for piece in chunks)
-            names, places = name_forms([one.sender, *one.recipients]), tuple(sorted(collections[one.id]))
-            known = provenance(one, seen)
-            return IndexedDocument(one, chunks, tokens, places, tuple(owned), tuple(quoted), names, known)
+            is_own = not any(passage.is_repeated for passage in passages)
+            chunks, tokens = made.own if made.own and is_own else chunks_of(one, passages)
+            known = Provenance(seen.astimezone(UTC), one.warnings, made.people)
+            places = tuple(sorted(collections[one.id]))
+            return IndexedDocument(one, chunks, tokens, places, tuple(owned), tuple(quoted), made.names, known)
 
         entries = _each(left, entry, failed)
         if len(entries) == len(left):
@@ -268,7 +229,7 @@ class Ingest:
 
     With `settled`, files that are still being written are left for the next run. With `restore`, forgotten documents
     are indexed again. Folders of pkb itself, `aside`, are left out of those around them. `read_all` reads files,
-    by default in this process.
+    by default in processes of this machine.
     """
 
     def __init__(
@@ -281,7 +242,7 @@ class Ingest:
         *,
         restore: bool = False,
         aside: Sequence[Path] = (),
-        read_all: ReadAll | None = None,
+        read_all: ReadAll = read_ahead,
     ) -> None:
         self._ledger, self._knowledge, self._limits, self._guard = ledger, knowledge, limits, guard
         self._settled, self._restore, self._aside, self._read_all = settled, restore, aside, read_all
@@ -355,8 +316,6 @@ class Ingest:
     def _parse(self, files: Mapping[bytes, FileState]) -> Iterator[Progress]:
         if not files:
             return
-        from engine.ingest.files import read_all  # lazy: an unchanged folder needs no parser
-
         # The nearest enclosing root sets the collection and kind of a file.
         roots = {os.fsencode(root.path).rstrip(b"/") or b"/": root for root in self._catalogue.roots()}
         grouped = dict[SourceRoot, dict[bytes, FileState]]()
@@ -367,7 +326,7 @@ class Ingest:
             before, self._files, batch = self._files, self._files + len(own), ParsedBatch()
             wanted = sorted(own.items())
             starts = enumerate(wanted)
-            with closing((self._read_all or read_all)(wanted, root.kind, self._limits, root.path)) as found:
+            with closing(self._read_all(wanted, root.kind, self._limits, root.path)) as found:
                 for one in found:
                     if isinstance(one, FileState):  # of the next file
                         number, (path, _) = next(starts)
@@ -406,6 +365,8 @@ class Ingest:
         else:
             batch.documents[document.id] = document
             batch.chars += len(document.text)
+            if item.prepared:
+                batch.prepared[document.id] = item.prepared
 
     def _commit(self, batch: ParsedBatch) -> Iterator[Progress]:
         for one in batch.documents.values():

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from engine.text.people import DELIVERED, LOOK_ALIKE, folded_address, folded_name, name_and_address, traces
 from prompts import word_patterns
-from store.catalog import BUG, NamedAddress, Provenance
+from store.catalog import BUG, NamedAddress
 from store.errors import PkbError
 from store.types import OWN_ROLES, Document, FileText, ParsedItem, replace
 
@@ -45,7 +45,7 @@ class ParseLimits(Struct, frozen=True):
     ocr: str = ""  # languages in which pages that are pictures are read; empty: they are named
     text_of: Callable[[bytes], FileText] | None = None  # how such a file is read
     members: Callable[[bytes], Iterator[tuple[str, bytes]]] | None = None  # how a zip file is: names and contents
-    on_file: Callable[[str, bytes], None] = lambda _name, _data: None  # is given every attached file
+    on_file: Callable[[str, bytes], None] | None = None  # is given every attached file
     changed: float | None = None  # when the file was, in seconds since the epoch
 
 
@@ -185,8 +185,8 @@ def as_seen(document: Document, before: datetime | None, now: datetime) -> tuple
     return replace(document, date=date, claimed=claimed, passages=passages), seen
 
 
-def provenance(document: Document, seen: datetime) -> Provenance:
-    """Return what is recorded of a document."""
+def people_of(document: Document) -> tuple[NamedAddress, ...]:
+    """Return what is recorded of the people of a document."""
     people = list[NamedAddress]()
     if document.kind == "mail":
         named = [(document.sender, True), *((one, False) for one in document.recipients[:_PEOPLE])]
@@ -198,4 +198,4 @@ def provenance(document: Document, seen: datetime) -> Provenance:
         traced = traces([one for one, _ in named], document.warnings, sent)
         people += [NamedAddress(name, one, sends=False) for name, one in traced]
         people += [NamedAddress(f"{DELIVERED}{one}", one, sends=False) for one in document.delivered]
-    return Provenance(seen.astimezone(UTC), document.warnings, tuple(dict.fromkeys(people)))
+    return tuple(dict.fromkeys(people))

@@ -41,7 +41,7 @@ def fill(ledger: Ledger) -> None:
     RejectedAnswers(ledger).add(b"key-a", "rejected Thursday", 4.0)
     ledger.rows.execute("INSERT INTO predictions (question, chunk) VALUES ('who sings then?', 'a/0')")
     with ledger.transaction():
-        catalog.put_provenance(ledger, "a", KNOWN)
+        catalog.put_provenance(ledger, {"a": KNOWN})
 
 
 def everything(ledger: Ledger) -> list[object]:
