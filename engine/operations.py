@@ -68,12 +68,13 @@ def tidy(opened: Session) -> None:
 _FEWEST, _WORN = 10, 0.1  # documents, and of all: where so many were removed, their texts go at once
 
 
-def _index(opened: Session) -> None:
+def _index(opened: Session, *, frees: bool = True) -> None:
     """Bring the mapped index up to date; documents on which ledger and tables differ are removed from both before."""
     from engine.models.runtime import release
     from store.database import DOUBTFUL
 
-    release()  # what parsing, compacting and embedding took
+    if frees:  # to look through a million files and messages for it takes seconds
+        release()  # what parsing, compacting and embedding took
     opened.mapped.update()
     if opened.ledger.get(DOUBTFUL):
         opened.knowledge.recover()
@@ -331,7 +332,7 @@ def ingest(
                 for progress in run.run(root):
                     on_progress(*progress)
                     if progress[0] == "keep" and opened.mapped.is_behind():
-                        _index(opened)
+                        _index(opened, frees=False)
                 opened.catalogue.mark_read(root.path, opened.now)
             opened.knowledge.remove_leftovers(opened.home.kv)
             _index(opened)

@@ -397,4 +397,4 @@ ALTER TABLE job_outputs DROP COLUMN credit
 
 -- Schema 33: the addresses of names are counted for all documents of a commit at once
 
-DROP TRIGGER provenance_insert
+DROP TRIGGER IF EXISTS provenance_insert

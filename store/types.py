@@ -90,7 +90,7 @@ class ParsedItem(Struct, frozen=True):
     offset: int | None = None
     problem: str | None = None
     kinds: tuple[str, ...] = ()
-    prepared: "Prepared | None" = None
+    prepared: "PreparedDocument | None" = None
 
 
 class FilePart(Struct, frozen=True):
@@ -271,7 +271,7 @@ class FileState(Struct, frozen=True, gc=False):
 Row = dict[str, Any]
 
 
-class Prepared(Struct, frozen=True):
+class PreparedDocument(Struct, frozen=True):
     """What is computed of a document alone: digests of its passages, the names of its people, and what else they tell.
 
     `own` are the chunks, and their words, of what no other document may hold, too.

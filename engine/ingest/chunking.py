@@ -35,7 +35,17 @@ from engine.text.terminal import line, shorten
 from store.catalog import BUG
 from store.errors import Locked, PkbError, UsageError
 from store.locks import Locks
-from store.types import Chunk, Document, DocumentPassage, FileState, ParsedItem, Prepared, Vectors, replace, turns
+from store.types import (
+    Chunk,
+    Document,
+    DocumentPassage,
+    FileState,
+    ParsedItem,
+    PreparedDocument,
+    Vectors,
+    replace,
+    turns,
+)
 
 if TYPE_CHECKING:
     from engine.models.types import Embedder
@@ -218,11 +228,11 @@ def chunks_of(document: Document, passages: Sequence[DocumentPassage]) -> tuple[
     return chunks, tuple(map(" ".join, words))
 
 
-def prepare(document: Document, *, chunked: bool = False) -> Prepared:
+def prepare(document: Document, *, chunked: bool = False) -> PreparedDocument:
     """Return what is computed of a document alone, its `own` chunks among it if they are wanted."""
     digests, names = tuple(passage_digests(document)), name_forms([document.sender, *document.recipients])
     own = chunks_of(document, [one for one in document.passages if not one.is_repeated]) if chunked else None
-    return Prepared(digests, names, people_of(document), own)
+    return PreparedDocument(digests, names, people_of(document), own)
 
 
 # Embedding.
@@ -371,7 +381,7 @@ def read_tasks() -> None:
     """Read files for the process that started this one, ahead of it; with nothing ahead, send each value at once."""
     from engine.ingest.files import with_attachments
 
-    asked, out = sys.stdin.buffer, sys.stdout.buffer
+    asked, out = open(0, "rb"), open(1, "wb")  # noqa: SIM115
     (raw_kind, limits, root), ahead = pickle.load(asked)
     waiting = Queue[bytes](ahead or 1)
 

@@ -31,7 +31,7 @@ from store.catalog import BUG, Catalog, Problem, Provenance, SourceRoot, provena
 from store.database import Ledger
 from store.documents import Knowledge
 from store.erasure import Tombstones
-from store.types import Document, FileState, IndexedDocument, ParsedItem, Place, Prepared, replace
+from store.types import Document, FileState, IndexedDocument, ParsedItem, Place, PreparedDocument, replace
 
 _BATCH_DOCUMENTS, _BATCH_CHARS = 20_000, 64_000_000
 _PROGRESS_EVERY = 20  # files
@@ -61,7 +61,7 @@ class ParsedBatch(Struct):
     """
 
     documents: dict[str, Document] = {}
-    prepared: dict[str, Prepared] = {}
+    prepared: dict[str, PreparedDocument] = {}
     files: list[FileRead] = []
     chars: int = 0
 
@@ -130,7 +130,7 @@ def _record(catalogue: Catalog, former: Sequence[Place], batch: ParsedBatch, add
 def _entries(
     ledger: Ledger,
     documents: Sequence[Document],
-    prepared: Mapping[str, Prepared],
+    prepared: Mapping[str, PreparedDocument],
     collections: dict[str, set[str]],
     removes: Collection[str],
 ) -> tuple[list[IndexedDocument], dict[str, str]]:

@@ -17,7 +17,7 @@ from engine.ingest.chunking import prepare, read_ahead
 from engine.ingest.files import read_all
 from engine.ingest.scan import state_of
 from engine.ingest.types import ParseLimits
-from store.types import FileState, ParsedItem, Prepared, replace
+from store.types import FileState, ParsedItem, PreparedDocument, replace
 from tests.demo import DATA, environment
 from tests.engine.ingest.box import mail
 
@@ -105,7 +105,7 @@ def test_they_prepare_what_is_computed_of_a_document_alone(tmp_path: Path) -> No
     documents = [one.document for one in found if one.document]
     prepared = [one.prepared for one in found if one.document]
     assert prepared == [prepare(one, chunked=True) for one in documents]
-    assert all(isinstance(one, Prepared) and one.own and one.own[0] for one in prepared)
+    assert all(isinstance(one, PreparedDocument) and one.own and one.own[0] for one in prepared)
 
 
 def test_a_process_that_is_killed_changes_nothing(tmp_path: Path) -> None:
