@@ -137,7 +137,7 @@ class IndexView:
 
     def is_in_names(self, part: str) -> bool:
         """Return whether a folded text is a part of anybody's name or address."""
-        names, sought = ("sender_values", "recipients_values"), part.encode("utf-8", "replace")
+        names, sought = ("sender_people", "recipients_people"), part.encode("utf-8", "replace")
         return any(sought in one.arrays[name].tobytes() for one in self.shards for name in names)
 
     def known(self, wanted: str, scope: Scope, *roles: Literal["sender", "recipients"]) -> set[str]:

@@ -33,11 +33,12 @@ ROW = (
 )  # fmt: skip
 _OWN = (*ROW[:5], *ROW[6:12], "words")  # what a chunk has of its own; its words come last
 _SEPARATOR = b"\xff"  # no UTF-8 has it
-FORMAT = 8  # another number for other arrays: files of an earlier one are built again
+FORMAT = 9  # another number for other arrays: files of an earlier one are built again
 _MAGIC = b"pkb index %d\n" % FORMAT
 _ALIGN = 64
 _UNDATED = np.iinfo(np.int32).min
-_INTERNED = ("sender", "recipients", "collections", "about")
+_PEOPLE = ("sender", "recipients")
+_INTERNED = (*_PEOPLE, "collections", "about")
 _PLAIN = ("id", "document", "position", "length", "day", "embedded")  # a number for each chunk
 
 
@@ -80,7 +81,7 @@ def arrays_of(rows: Sequence[Row], vectors: Mapping[str, Vectors]) -> Arrays:
         values = [_interned(row, name) for row in rows]
         known = {value: number for number, value in enumerate(dict.fromkeys(values))}
         numbers = np.array([known[value] for value in values], np.int64)
-        found |= {name: _narrow(numbers), **_blob(f"{name}_values", list(known))}
+        found |= {name: _narrow(numbers), **_values(name, list(known))}
     return found
 
 
@@ -103,9 +104,9 @@ def joined(parts: Sequence[tuple[Arrays, NDArray[np.bool_]]]) -> Arrays:
         known, numbers = dict[bytes, int](), list[NDArray[np.int64]]()
         for arrays, keep in parts:
             used, own = np.unique(arrays[name][keep], return_inverse=True)
-            values = _texts(arrays, f"{name}_values", used)
+            values = _texts_of(arrays, name, used)
             numbers.append(np.array([known.setdefault(value, len(known)) for value in values], np.int64)[own])
-        found |= {name: _narrow(np.concatenate(numbers)[order]), **_blob(f"{name}_values", list(known))}
+        found |= {name: _narrow(np.concatenate(numbers)[order]), **_values(name, list(known))}
     return found | _joined_postings(parts, place)
 
 
@@ -158,6 +159,31 @@ def _narrow(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.uint8 if most < 1 << 8 else np.uint16 if most < 1 << 16 else np.uint32)
 
 
+def _values(name: str, values: Sequence[bytes]) -> dict[str, NDArray[Any]]:
+    """Return the distinct values of a column; of people, who are in each, and each person once."""
+    if name not in _PEOPLE:
+        return _blob(f"{name}_values", values)
+    known, lines = defaultdict[bytes, int](count().__next__), [value.split(b"\n") for value in values]
+    of = np.array([known[one] for some in lines for one in some], np.int64)
+    ends = np.cumsum([len(some) for some in lines], dtype=np.int64)
+    return {
+        f"{name}_of": _narrow(of),
+        f"{name}_of_ends": ends,
+        **_blob(f"{name}_people", [b"%b\n" % one for one in known]),
+    }
+
+
+def _texts_of(arrays: Arrays, name: str, values: NDArray[Any]) -> list[bytes]:
+    """Return some of the distinct values of a column."""
+    if name not in _PEOPLE:
+        return _texts(arrays, f"{name}_values", values)
+    ends, own = arrays[f"{name}_of_ends"], arrays[f"{name}_of"]
+    return [
+        b"".join(_texts(arrays, f"{name}_people", own[ends[at - 1] if at else 0 : ends[at]]))[:-1]
+        for at in values.astype(np.int64).tolist()
+    ]
+
+
 def _blob(name: str, texts: Sequence[bytes]) -> dict[str, NDArray[Any]]:
     ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
     return {name: np.frombuffer(b"".join(texts), np.uint8), f"{name}_ends": ends}
@@ -197,7 +223,7 @@ def _interned(row: Row, name: str) -> bytes:
         return _compressed((date and date.isoformat(), row["sender"], row["recipients"], row["title"], row["claimed"]))
     if name == "collections":
         return json.dumps(row[name]).encode()
-    return b"\xff\n%b\n" % fold(row[name]).encode("utf-8", "replace")  # text is never \xff
+    return fold(row[name]).encode("utf-8", "replace")
 
 
 def write(path: Path, arrays: Arrays) -> None:
@@ -339,28 +365,32 @@ class Shard:
     def senders(self, chunks: NDArray[np.int64]) -> Counter[str]:
         """Count the chunks of each sender, folded."""
         numbers, counts = np.unique(self.arrays["sender"][chunks], return_counts=True)
-        people = (value[2:-1].decode() for value in _texts(self.arrays, "sender_values", numbers))
+        people = map(bytes.decode, _texts_of(self.arrays, "sender", numbers))
         return Counter(dict(zip(people, counts.tolist(), strict=True)))
 
     def known(self, name: str, wanted: str, scope: Scope) -> set[str]:
         """Return the people, folded, in `sender` or `recipients` within a scope whom one with these words would fit."""
-        values, people = self._named(name, wanted)
+        numbers, people = self._named(name, wanted)
         if not people:
             return set()
-        used = np.zeros(len(self.arrays[f"{name}_values_ends"]), np.bool_)
+        ends, own = self.arrays[f"{name}_of_ends"], self.arrays[f"{name}_of"]
+        used, there = np.zeros(len(ends), np.bool_), np.zeros(len(self.arrays[f"{name}_people_ends"]), np.bool_)
         used[self.arrays[name][self.within(scope)]] = True
-        return {one for one, is_used in zip(people, used[values].tolist(), strict=True) if is_used}
+        there[own[np.repeat(used, np.diff(ends, prepend=0))]] = True
+        return {one for one, is_there in zip(people, there[numbers].tolist(), strict=True) if is_there}
 
     def _names(self, name: str, wanted: str) -> NDArray[np.bool_]:
         """Return which distinct values name a person, by the rule of `PersonFilter`."""
-        found = np.zeros(len(self.arrays[f"{name}_values_ends"]), np.bool_)
+        ends, own = self.arrays[f"{name}_of_ends"], self.arrays[f"{name}_of"]
+        found, named = np.zeros(len(ends), np.bool_), np.zeros(len(self.arrays[f"{name}_people_ends"]), np.bool_)
         for one in wanted.split("\n"):
-            found[self._named(name, one)[0]] = True
+            named[self._named(name, one)[0]] = True
+        found[np.searchsorted(ends, np.flatnonzero(named[own]), "right")] = True
         return found
 
     def _find_named(self, name: str, wanted: str) -> tuple[NDArray[np.int64], list[str]]:
-        """Return distinct values that name a wanted person, once for each who matches, and who that is."""
-        blob, places, people = self.arrays[f"{name}_values"].tobytes(), list[int](), list[str]()
+        """Return the numbers of the people whom a name may mean, and who they are."""
+        blob, places, people = self.arrays[f"{name}_people"].tobytes(), list[int](), list[str]()
         person = PersonFilter.of(wanted)
         needles = [one.encode("utf-8", "replace") for one in ([] if person.domain else person.words) or [person.needle]]
         needle = min(needles, key=blob.count) if len(needles) > 1 else needles[0]  # the rarest of the line
@@ -371,7 +401,7 @@ class Shard:
                 places.append(at)
                 people.append(one)
             at = blob.find(needle, last)
-        return np.searchsorted(self.arrays[f"{name}_values_ends"], places, "right"), people
+        return np.searchsorted(self.arrays[f"{name}_people_ends"], places, "right"), people
 
     def holding(self, column: str, names: Collection[str]) -> NDArray[np.bool_]:
         """Return which chunks have one of these names, all of the column `id` or `document`."""
