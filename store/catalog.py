@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from store.database import Ledger, LedgerRows, intact, path_key
+from store.database import Ledger, LedgerRows, intact, path_key, row_checksum_of
 from store.errors import DamagedLedger
 from store.types import ASIDE, FileState, PersonFilter, Place, Scope, fold
 
@@ -407,19 +407,23 @@ def put_provenance(ledger: Ledger, known: Mapping[str, Provenance]) -> None:
         for document, one in known.items()
     ]
     ledger.rows.executemany(f"INSERT INTO provenance ({_COLUMNS}) VALUES (?, ?, ?, ?)", rows)
-    which = "WHERE document IN (SELECT value FROM json_each(?))"
-    ledger.rows.execute(f"{_COUNT_PEOPLE.format(which)} {_ADD_PEOPLE}", (json.dumps([*known]),))
+    ledger.rows.execute(_COUNT_PEOPLE.format(_OF_SOME), (json.dumps([*known]),))
 
 
 def _encoded(listed: Sequence[object]) -> str:
     return json.dumps(msgspec.to_builtins(listed))
 
 
-_COUNT_PEOPLE = """INSERT INTO people (name, address, sends, seen, documents)
-    SELECT value ->> 0, value ->> 1, value ->> 2, min(seen), count(*) FROM (SELECT * FROM provenance {}),
-    json_each(people) WHERE true GROUP BY 1, 2, 3"""
-_ADD_PEOPLE = """ON CONFLICT (name, address, sends)
+_OF_SOME = "(SELECT people, seen FROM provenance WHERE document IN (SELECT value FROM json_each(?)))"
+# With their checksums: a trigger would look for each row again.
+_COUNT_PEOPLE = f"""INSERT INTO people (name, address, sends, seen, documents, crc)
+    SELECT counted.*, {row_checksum_of("people", "counted")} FROM (
+        SELECT value ->> 0 AS name, value ->> 1 AS address, value ->> 2 AS sends, min(seen) AS seen,
+        count(*) AS documents FROM {{}}, json_each(people) GROUP BY 1, 2, 3) AS counted WHERE true
+    ON CONFLICT (name, address, sends)
     DO UPDATE SET documents = documents + excluded.documents, seen = min(seen, excluded.seen)"""
+
+
 _REMOVED = "FROM provenance WHERE document NOT IN (SELECT id FROM documents)"
 
 
@@ -433,7 +437,7 @@ def prune_provenance(ledger: Ledger) -> None:
 def recount_people(ledger: Ledger) -> None:
     """Count the addresses of all names again, inside the caller's transaction."""
     ledger.rows.execute("DELETE FROM people")
-    ledger.rows.execute(_COUNT_PEOPLE.format(""))
+    ledger.rows.execute(_COUNT_PEOPLE.format("provenance"))
 
 
 def provenance_of(ledger: Ledger, documents: Sequence[str]) -> dict[str, Provenance]:

@@ -346,7 +346,7 @@ TABLES: Final = tuple(name for name in _COVERED if name not in PRIMARY)
 
 def intact(table: str, row: str = "") -> str:
     """Return the SQL condition that a row is as it was written; NULL where it has no checksum."""
-    return f"{row or table}.crc = {_row_checksum(table, row or table)}"
+    return f"{row or table}.crc = {row_checksum_of(table, row or table)}"
 
 
 def row_checksum(*values: bytes | float | str | None) -> int:
@@ -367,7 +367,7 @@ def register(rows: sqlite3.Connection) -> None:
 def _add_checksum(table: str) -> tuple[str, ...]:
     key, numbers, texts = (names.split() for names in _COVERED[table])
     columns = ", ".join(dict.fromkeys((*key, *numbers, *texts)))
-    update = f"UPDATE {table} SET crc = {_row_checksum(table, table)}"
+    update = f"UPDATE {table} SET crc = {row_checksum_of(table, table)}"
     this = " AND ".join(f"{name} = new.{name}" for name in key)
     # Updating a damaged row must not give it a valid checksum.
     return (
@@ -381,7 +381,8 @@ def _add_checksum(table: str) -> tuple[str, ...]:
     )
 
 
-def _row_checksum(table: str, row: str) -> str:
+def row_checksum_of(table: str, row: str) -> str:
+    """Return the SQL expression of the checksum that a row should have."""
     key, numbers, texts = (names.split() for names in _COVERED[table])
     plain = [f"{row}.{name}" for name in (*key, *numbers) if name not in texts]
     # Read texts as bytes: a damaged one may not be UTF-8.
