@@ -105,8 +105,8 @@ class Retriever:
         if not (meeting or of_archive or of_people or of_open):
             return None
         self._opened.before_retrieval()
-        parts, found = (self._opened.reader, self._opened.catalogue.within(scope)), None
-        ties = self._opened.ties
+        catalog, ties = self._opened.catalogue.within(scope), self._opened.ties
+        parts, found = (self._opened.reader, catalog), None
         quotes = not isinstance(self, Generative) or bool(self.roles)
         with self._opened.locks.reader():
             if of_open and self._opened.me:
@@ -118,13 +118,15 @@ class Retriever:
 
                 found = find_meeting(*parts, meeting, scope, question.day, self._opened.me, quotes=quotes)
             if of_archive and not found:
-                from engine.ask.archive import find_exact
+                from engine.ask.archive import Archive
 
-                found = find_exact(*parts, question, scope, lambda: self._opened.me, trace, ties)
+                own = Scope(collection=scope.collection)
+                found = Archive(*parts, lambda: self._opened.me, own, ties).find(question, scope, trace)
             if of_people and not (found or meeting):
-                from engine.ask.contacts import find_person
+                from engine.ask.contacts import Directory
 
-                found = find_person(*parts, question, scope, lambda: self._opened.me, trace, ties, quotes=quotes)
+                own = scope.inside(catalog.collection)
+                found = Directory(*parts, lambda: self._opened.me, own, ties).find(question, trace, quotes=quotes)
         return found
 
     def retrieve(self, question: "Question", vector: Vectors | None, options: AskOptions, trace: Trace) -> Evidence:

@@ -73,34 +73,11 @@ class ArchiveQuery(Struct, frozen=True):
         return " ".join([*parts, *(f"{word} {dates.spell_date(day)}" for word, day in days.items() if day)])
 
 
-def find_exact(
-    reader: Reader,
-    catalog: Catalog,
-    question: Question,
-    scope: Scope,
-    me: Callable[[], tuple[str, ...]],
-    trace: Trace,
-    ties: Ties = NO_TIES,
-) -> Evidence | None:
-    """Return the answer to an exact question as evidence; None for any other. `me` returns the user's addresses."""
-    archive = _Archive(reader, catalog, me, Scope(collection=scope.collection), ties)
-    with trace.step("count") as step:
-        try:
-            query, *others = archive.queries(question, scope)
-            found = archive.choice([query, *others]) if others else archive.answer(query)
-        except Unclear as unclear:
-            step.note = "no exact question about the archive"
-            trace.notices.extend(map(str, unclear.args))
-            return None
-        step.note = found.fact.partition("\n")[0]
-        return found
-
-
 def documents_about(reader: Reader, catalog: Catalog, scope: Scope, about: str) -> list[str]:
     """Return the documents within a scope with all these words in title or text; UsageError for too common ones."""
     query = ArchiveQuery("list", scope, None, about=about)
     try:
-        found, _ = _Archive(reader, catalog, tuple).matching(query)
+        found, _ = Archive(reader, catalog, tuple).matching(query)
     except Unclear as unclear:
         if unclear.args:
             raise UsageError(f"too many documents may be about {about}", "pkb list --about OTHER WORDS") from None
@@ -162,14 +139,27 @@ def plainly(text: str) -> str:
     return " ".join(re.sub(r"[?!:;\"“”„]|[.,](?=\s|\Z)", " ", text).split())
 
 
-class _Archive(Struct, frozen=True):
-    """What is read to answer: the index, the places of documents, and who the user is."""
+class Archive(Struct, frozen=True):
+    """What is read to answer: the index, the places of documents, and who the user and the same people are."""
 
     reader: Reader
     catalog: Catalog
-    me: Callable[[], tuple[str, ...]]
+    me: Callable[[], tuple[str, ...]]  # returns the user's addresses
     own: Scope = Scope()  # of the people that there are
     ties: Ties = NO_TIES
+
+    def find(self, question: Question, scope: Scope, trace: Trace) -> Evidence | None:
+        """Return the answer to an exact question as evidence; None for any other."""
+        with trace.step("count") as step:
+            try:
+                query, *others = self.queries(question, scope)
+                found = self.choice([query, *others]) if others else self.answer(query)
+            except Unclear as unclear:
+                step.note = "no exact question about the archive"
+                trace.notices.extend(map(str, unclear.args))
+                return None
+            step.note = found.fact.partition("\n")[0]
+            return found
 
     def queries(self, question: Question, scope: Scope) -> list[ArchiveQuery]:
         """Return the query that a question is, one for each person that it may name; Unclear if it is none."""

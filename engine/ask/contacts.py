@@ -15,7 +15,6 @@ from msgspec import Struct
 from engine.ask.archive import plainly
 from engine.retrieval.evidence import introduces, placed
 from engine.text.people import (
-    NO_TIES,
     Ties,
     addresses_in,
     domain_of,
@@ -49,6 +48,7 @@ _SUFFIX = r"(?:,?\s+(?:[JS]r\b\.?|I{2,3}\b|IV\b|Ph\.?\s?D\b\.?|M\.?D\b\.?|Esq\b\
 _MIDDLE = r"\s+(?:[^\W\d_]\.?\s+|[\"(“][\w. ]+[\")”]\s+){0,2}"
 _END = rf"{_SUFFIX}?(?![\w@-])"
 _Told = tuple[str, str, str, str]  # kind, value, label, and the line that tells it
+_IsMeant = Callable[[Hit], bool]  # whether a text with the name of somebody, which others may have, is about them
 
 
 @cache
@@ -91,15 +91,10 @@ class _Who:
     """A person: whom the index names so, folded; addresses, spellings, and the forms in which texts name them."""
 
     def __init__(
-        self,
-        view: IndexView,
-        people: Sequence[str],
-        addresses: Sequence[str],
-        said: Iterable[str],
-        is_meant: Callable[[Hit], bool] = lambda _: True,
+        self, view: IndexView, people: Sequence[str], addresses: Sequence[str], said: Iterable[str], is_meant: _IsMeant
     ) -> None:
         self.people, self.addresses, self.spellings, self._view = people, tuple(addresses), tuple(said), view
-        self._is_meant = is_meant  # by a text with the name, which others may have, too
+        self._is_meant = is_meant
         parts = (re.sub(rf"{_SUFFIX}$", "", one, flags=re.IGNORECASE).split() for one in self.spellings)
         self.names = list(dict.fromkeys((each[0], each[-1]) for each in parts if len(each) > 1))
         self._given = [given for given, _ in self.names] or [*self.spellings]
@@ -251,14 +246,27 @@ class _Known(Struct, frozen=True):
     newest: Sequence[Hit]
 
 
-class _Archive(Struct, frozen=True):
-    """What is read to tell of people: the index, the places of documents, and who the user is."""
+class Directory(Struct, frozen=True):
+    """What is read to tell of people: the index, the places of documents, and who the user and the same people are."""
 
     reader: Reader
     catalog: Catalog
-    own: Scope = Scope()
-    me: Callable[[], tuple[str, ...]] = tuple
-    ties: Ties = NO_TIES
+    me: Callable[[], tuple[str, ...]]
+    own: Scope
+    ties: Ties
+
+    def find(self, question: Question, trace: Trace, *, quotes: bool) -> Evidence | None:
+        """Return the answer to a question about a person as evidence; None for any other, and where nothing is known.
+
+        Without `quotes` a model reads what there is about somebody, where nothing certain is asked.
+        """
+        text = plainly(question.text)
+        with trace.step("people") as step:
+            asked = ((kind, found) for kind, form in _forms() if (found := form.fullmatch(text)))
+            able = (("who" if kind == "about" else kind, found) for kind, found in asked if quotes or kind != "about")
+            said = next(filter(None, (_answered(self, question, *one) for one in able)), None)
+            step.note = said.fact.partition("\n")[0] if said else "no question about a person"
+            return said
 
     def groups(self, typed: str) -> list[tuple[str, ...]]:
         """Return the people whom a name or an address may stand for, each with all that the index calls them."""
@@ -364,7 +372,7 @@ class _Archive(Struct, frozen=True):
         tells = [any(introduces(*reads, *pair) for pair in product(*end)) for end in ends]
         return all(tells) or (tells[0] and days[0] < (days[1] or "~")) or (tells[1] and days[1] < (days[0] or "~"))
 
-    def _meant(self, typed: str, group: Sequence[str]) -> Callable[[Hit], bool]:
+    def _meant(self, typed: str, group: Sequence[str]) -> _IsMeant:
         """Return which texts with the name of a person are about them, if others have it, too.
 
         Those whose header or text has their address alone of these, or whose writer writes to them alone, or they to
@@ -400,8 +408,7 @@ class _Archive(Struct, frozen=True):
         newest = sorted((hit for matches in found for hit in matches.by_date(1)), key=_day, reverse=True)[:1]
         facts, similar = dict[PersonFact, Hit](), tuple[str, ...]()
         if detailed:
-            is_meant = [self._meant(typed, group)] if found or not group else []
-            who = _Who(self.reader.view, group, addresses, spellings, *is_meant)
+            who = _Who(self.reader.view, group, addresses, spellings, self._meant(typed, group))
             facts, similar = self._facts(who), self._similar(who)
         name, (wrote, received) = next(iter(spellings), typed), map(len, found or ((), ()))
         last = next(filter(None, map(_day, newest)), None)
@@ -481,24 +488,18 @@ def _day(hit: Hit) -> str:
 
 
 def people(
-    reader: Reader,
-    catalog: Catalog,
-    name: str,
-    scope: Scope,
-    limit: int,
-    me: Callable[[], tuple[str, ...]] = tuple,
-    ties: Ties = NO_TIES,
+    reader: Reader, catalog: Catalog, name: str, scope: Scope, limit: int, me: Callable[[], tuple[str, ...]], ties: Ties
 ) -> list[Person]:
     """Return the people whom a name may stand for, those of most mails first; without a name, of all who wrote."""
-    archive = _Archive(reader, catalog.within(scope), scope.inside(catalog.collection), me, ties)
+    directory = Directory(reader, catalog.within(scope), me, scope.inside(catalog.collection), ties)
     if name:
-        return [one.person for one in archive.all_known(name, archive.groups(name))[:limit]]
+        return [one.person for one in directory.all_known(name, directory.groups(name))[:limit]]
     counted = reader.matching(scope, "mail").senders()
     every = same_people({*counted} - {""}, ties.keys)
     often = sorted(every, key=lambda group: -sum(counted[one] for one in group))[:limit]
-    parts = [[own for own in archive.apart(one) if addresses_in(own) & addresses_in(one)] or [one] for one in often]
+    parts = [[own for own in directory.apart(one) if addresses_in(own) & addresses_in(one)] or [one] for one in often]
     groups = sorted(chain(*parts), key=lambda group: -sum(counted[one] for one in group))
-    return [archive.known("", group, detailed=False).person for group in groups[:limit]]
+    return [directory.known("", group, detailed=False).person for group in groups[:limit]]
 
 
 @cache
@@ -509,31 +510,7 @@ def _forms() -> list[tuple[str, re.Pattern[str]]]:
     return [(kind, re.compile(re.sub(r"NAME'S\?|NAME|LINE", lambda it: parts[it[0]], form))) for kind, form in found]
 
 
-def find_person(
-    reader: Reader,
-    catalog: Catalog,
-    question: Question,
-    scope: Scope,
-    me: Callable[[], tuple[str, ...]],
-    trace: Trace,
-    ties: Ties = NO_TIES,
-    *,
-    quotes: bool = True,
-) -> Evidence | None:
-    """Return the answer to a question about a person as evidence; None for any other, and where nothing is known.
-
-    Without `quotes` a model reads what there is about somebody, where nothing certain is asked.
-    """
-    text, archive = plainly(question.text), _Archive(reader, catalog, scope.inside(catalog.collection), me, ties)
-    with trace.step("people") as step:
-        asked = ((kind, found) for kind, form in _forms() if (found := form.fullmatch(text)))
-        able = (("who" if kind == "about" else kind, found) for kind, found in asked if quotes or kind != "about")
-        said = next(filter(None, (_answered(archive, question, *one) for one in able)), None)
-        step.note = said.fact.partition("\n")[0] if said else "no question about a person"
-        return said
-
-
-def _answered(archive: _Archive, question: Question, kind: str, asked: re.Match[str]) -> Evidence | None:
+def _answered(directory: Directory, question: Question, kind: str, asked: re.Match[str]) -> Evidence | None:
     """Return the answer to a question that fits a form; None if it names nobody, or nothing is known."""
     typed, parts = re.sub(r"^(?:my|our) ", "", asked["name"]), asked.groupdict()
     is_firm = kind == "email" and typed.startswith("the ")  # "the council's email": a name that has no capital here
@@ -542,7 +519,7 @@ def _answered(archive: _Archive, question: Question, kind: str, asked: re.Match[
     if not typed or not (is_firm or "@" in typed or {*words(typed)} <= named):
         return None
     line = line_named(parts.get("line") or "") or ("home" if parts.get("place") in ("home", "live") else "")
-    told = [(one, *_said(one.person, kind, line)) for one in archive.all_known(typed, archive.groups(typed))]
+    told = [(one, *_said(one.person, kind, line)) for one in directory.all_known(typed, directory.groups(typed))]
     if not told or (len(told) == 1 and not told[0][1]):
         return None
     facts = {fact: one.facts[fact] for one, _, own in told for fact in own}
@@ -553,13 +530,13 @@ def _answered(archive: _Archive, question: Question, kind: str, asked: re.Match[
     if len(told) == 1:
         (one, value, _), is_who = told[0], kind == "who"
         text, marked = (rows[0], len(one.person.name)) if is_who else (f"{value}: {names[0]}", len(value))
-        return archive.cited(text, marked, facts, others)
+        return directory.cited(text, marked, facts, others)
     rest = list(dict.fromkeys(_shown(one) for one, value, _ in told if not value and one.newest))[:_MOST]
     which = "not found for" if len(told) <= _DETAILED else "also of the name:"  # of whom only the mails were counted
     rows += [f"{which} {', '.join(rest)}"] if rest else []
     several = sum(bool(one.person.addresses) for one, *_ in told) or len(told)
     head = f"The name fits {count(several, 'person', 'people')}:"
-    return archive.cited("\n".join([head, *rows]), 0, facts, others)
+    return directory.cited("\n".join([head, *rows]), 0, facts, others)
 
 
 def _said(person: Person, kind: str, line: str) -> tuple[str, list[PersonFact]]:

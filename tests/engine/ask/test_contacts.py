@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from engine.app import Pkb
-from engine.ask.contacts import find_person
+from engine.ask.contacts import Directory
 from engine.ask.keys import understood
 from engine.types import Person, Trace
 from store.types import Scope
@@ -287,10 +287,8 @@ def test_tell_me_about_somebody_is_for_a_language_model_to_read_where_there_is_o
     session, trace = home.session, Trace()
     for text, is_left in (("Tell me about Rob Cone", True), ("Who is Rob Cone?", False)):
         question = understood(session.ledger, text, session.now)
-        found = [
-            find_person(session.reader, session.catalogue, question, Scope(), tuple, trace, quotes=quotes)
-            for quotes in (True, False)
-        ]
+        directory = Directory(session.reader, session.catalogue, tuple, Scope(), session.ties)
+        found = [directory.find(question, trace, quotes=quotes) for quotes in (True, False)]
         assert [one is None for one in found] == [False, is_left]
 
 
