@@ -31,21 +31,11 @@ if TYPE_CHECKING:
 
 
 def remember(
-    ledger: Ledger,
-    text: str,
-    at: datetime,
-    reply: Answer,
-    key: bytes | None,
-    saved_ms: float,
-    evidence: Evidence | None,
-    like: bytes | None = None,
+    ledger: Ledger, ask: PendingQuestion, reply: Answer, saved_ms: float, evidence: Evidence | None, like: bytes | None
 ) -> None:
-    """Keep a question with its reply's figures; `evidence` is None if nothing was retrieved.
-
-    `key` is None if it was asked past the answer cache, `like` the key of the question whose answer it is.
-    """
-    tokens = reply.tokens or {}
-    about = (at.timestamp(), text, reply.tier, reply.answered, reply.ms["total"], saved_ms)
+    """Keep a question with its reply's figures and evidence, if any; `like` is the key of whose answer it was given."""
+    tokens, key = reply.tokens or {}, ask.key.digest if ask.options.write_bank else None  # None: past the answer cache
+    about = (ask.now.timestamp(), ask.text, reply.tier, reply.answered, reply.ms["total"], saved_ms)
     asked = HistoryEntry(*about, tokens.get("prompt"), tokens.get("reused"), key, reply.stale)
     chunks = evidence.chunks if evidence else ()
     with ledger.transaction():
@@ -66,11 +56,7 @@ class Asker:
     """Answers questions over one home; `rules` say when a question is given another one's answer, None never."""
 
     def __init__(
-        self,
-        ledger: Ledger,
-        backend: Backend,
-        settings: Settings,
-        rules: "Callable[[], SemanticRules | None]" = lambda: None,
+        self, ledger: Ledger, backend: Backend, settings: Settings, rules: "Callable[[], SemanticRules | None]"
     ) -> None:
         self._ledger, self._backend, self._settings, self._rules = ledger, backend, settings, rules
         self._bank = AnswerBank(ledger)
@@ -96,7 +82,7 @@ class Asker:
         if kept and kept.state != "answered":  # only deferred, or precomputed
             kept = None
         if kept and kept.generation == ask.generation:
-            return self._serve(ask, kept, ask.generation)
+            return self._serve(ask, kept)
         return Miss(self, ask, kept)
 
     def finish(self, miss: Miss, say: OnText | None) -> AskResult:
@@ -117,9 +103,9 @@ class Asker:
             moved = keys.relocate(kept, asked.evidence)  # its sources are where they are now
             if moved != kept and ask.options.write_bank:
                 self._bank.put(ask.key.digest, moved, self._settings.bank.bytes)
-            return self._serve(ask, moved, ask.generation, asked.evidence)
+            return self._serve(ask, moved, asked.evidence)
         if kept and ask.options.stale_ok:
-            return self._serve(ask, kept, kept.generation, asked.evidence, stale=True)
+            return self._serve(ask, kept, asked.evidence, stale=True)
         # Where another was kept, nothing is said before the two were compared.
         written = self._backend.generate(asked.question, asked.evidence, ask.trace, None if kept else say)
         return self._made(ask, asked, kept, written)
@@ -135,17 +121,12 @@ class Asker:
         return self._made(ask, asked, None, written) if written.answered or not completed else None
 
     def _serve(
-        self,
-        ask: PendingQuestion,
-        kept: CachedAnswer,
-        generation: int,
-        evidence: Evidence | None = None,
-        *,
-        stale: bool = False,
+        self, ask: PendingQuestion, kept: CachedAnswer, evidence: Evidence | None = None, *, stale: bool = False
     ) -> AskResult:
         """Return a kept answer, counting its use and the generation that it was found right in."""
         if ask.options.write_bank:
             with ask.trace.step("count"):
+                generation = kept.generation if stale else ask.generation
                 self._bank.record_use(ask.key.digest, generation, ask.now.timestamp(), kept.evidence)
         reply = _served(ask, kept, stale=stale)
         return self._answered(ask, reply, ask.key.digest, kept.made_ms - reply.ms["total"], evidence)
@@ -176,8 +157,7 @@ class Asker:
     ) -> AskResult:
         """Record a reply, and add a correction where an earlier answer has changed."""
         if ask.options.record:
-            key = ask.key.digest if ask.options.write_bank else None
-            remember(self._ledger, ask.text, ask.now, reply, key, saved_ms, evidence, like)
+            remember(self._ledger, ask, reply, saved_ms, evidence, like)
         if ask.options.scope.sender:
             ask.trace.notices.extend(keys.matched_senders(self._ledger, ask.options.scope))
         if any(source.rival or (reply.answered and source.warnings) for source in reply.sources):

@@ -151,7 +151,8 @@ class SemanticLookup:
         if evidence and quotes:
             found = keys.gather_context(self._backend, replace(ask, trace=Trace()), asked).evidence
             quoted = cached.text if cached.writer == "quote" else None
-            if why := why_unlike(asked.question, kept, found, evidence, quoted, rules.least, rules.reader()):
+            settings = QuoteSettings(least=rules.least, reader=rules.reader())
+            if why := why_unlike(asked.question, kept, found, evidence, quoted, settings):
                 return why
         return fresh
 
@@ -175,21 +176,14 @@ LITTLE = 0.2  # of a question's words that say what it is about: so many may be 
 
 
 def why_unlike(
-    asked: Question,
-    kept: Question,
-    found: Evidence,
-    evidence: Evidence,
-    answer: str | None,
-    least: float,
-    reader: "SpanReader | None" = None,
+    asked: Question, kept: Question, found: Evidence, evidence: Evidence, answer: str | None, settings: QuoteSettings
 ) -> str | None:
     """Return why a kept answer is not that of a question in other words; None if it is.
 
     What is quoted from what was `found` for the question must be the same. `answer` is the kept one where the quote
-    writer made it; None if a model did: then what is quoted for the kept question from its evidence counts. `least`
-    is the support that an answer needs, `reader` what chooses quotes.
+    writer made it; None if a model did: then what is quoted for the kept question from its evidence counts.
     """
-    settings = QuoteSettings(least=least, forced=answer is None, reader=reader)
+    settings = replace(settings, forced=answer is None)
     quoted = quote(asked, found.passages, settings)
     expected = quote(kept, evidence.passages, settings).answer if answer is None else answer
     if found.fact or quoted.source is None or quoted.answer != expected:

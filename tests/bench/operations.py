@@ -17,7 +17,7 @@ from time import perf_counter
 
 import numpy as np
 
-from engine.ask.extract import write
+from engine.ask.extract import QuoteSettings, write
 from engine.ask.semantic import why_different, why_unlike
 from engine.models import kv_cache
 from engine.text.question import understand
@@ -142,8 +142,8 @@ def of_home(home: Home, texts: Sequence[str]) -> Iterator[Timed]:
 
     def check(number: int) -> Work:
         at = number % len(texts)
-        one, evidence = asked[at], found[at]
-        return lambda: (why_different(one, one), why_unlike(one, one, evidence, evidence, said[at], least))
+        one, evidence, settings = asked[at], found[at], QuoteSettings(least=least)
+        return lambda: (why_different(one, one), why_unlike(one, one, evidence, evidence, said[at], settings))
 
     def predict(_: int) -> Work:
         return lambda: (home.predict(PREDICTED), home.idle(("populate",)))

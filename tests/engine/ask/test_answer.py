@@ -35,7 +35,7 @@ class Recorded(Unable):
 
     def ask(self, text: str = QUESTION, options: AskOptions | None = None, now: datetime = NOW) -> AskResult:
         self.called.clear()
-        return Asker(self.ledger, self, Settings(bank=BankSettings(bytes=self.bytes))).ask(
+        return Asker(self.ledger, self, Settings(bank=BankSettings(bytes=self.bytes)), lambda: None).ask(
             text, options or AskOptions(), now
         )
 
@@ -206,7 +206,7 @@ def test_an_answer_that_new_mail_changes_comes_with_the_former_one_once(state: R
     mail(state, "c")
     state.answer = "Saturday"
     said = list[str]()
-    told = Asker(state.ledger, state, Settings(bank=BankSettings(bytes=state.bytes))).ask(
+    told = Asker(state.ledger, state, Settings(bank=BankSettings(bytes=state.bytes)), lambda: None).ask(
         QUESTION, AskOptions(), NOW, said.append
     )
     assert (told.reply.correction, told.reply.text) == (Correction("changed", "Friday"), "Saturday")

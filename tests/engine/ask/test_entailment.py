@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from engine.ask.extract import quote
+from engine.ask.extract import QuoteSettings, quote
 from engine.ask.semantic import why_unlike
 from engine.text.question import Question, understand
 from engine.types import Evidence, Passage
@@ -37,7 +37,8 @@ def unlike(
     asked: Question, reads: list[Passage], answer: str | None, before: list[Passage] | None = None
 ) -> str | None:
     """Return why the answer to KEPT, from what was read before, is not that of a question, for which this is found."""
-    return why_unlike(asked, KEPT, evidence(reads), evidence(reads if before is None else before), answer, 0.5)
+    seen = evidence(reads if before is None else before)
+    return why_unlike(asked, KEPT, evidence(reads), seen, answer, QuoteSettings(least=0.5))
 
 
 def test_the_same_answer_from_what_is_found_for_the_question_is_entailed() -> None:
