@@ -104,11 +104,7 @@ def candidates(
     question: Question, reads: Sequence[Passage], kind: Kind | None = None, when: TimeConstraint = NONE
 ) -> list[Candidate]:
     """Return every sentence of the sources, scored, in their order."""
-    names = named(question)
-    found = [
-        [replace(one, words=one.words | (names & {*words(one.speaker or "")})) for one in own]
-        for own in (_read(question, read, i, kind, when) for i, read in enumerate(reads))
-    ]
+    found = [_read(question, read, i, kind, when) for i, read in enumerate(reads)]
     idf = idf_of(content(question), [one.words for each in found for one in each])
     best, scored = max((read.score for read in reads), default=0.0) or 1.0, list[Candidate]()
     for read, each in zip(reads, found, strict=True):
@@ -152,7 +148,8 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None, when
             spans = (said,) if said else ()
         # All that was written on that day is of it.
         day = None if is_of_day(question, written) else when.spoken(text, written)
-        told = (when.told(text, day) | frozenset(words(label)), author or None, spans, day)
+        about = frozenset(words(label)) | named(question).intersection(words(author))
+        told = (when.told(text, day) | about, author or None, spans, day)
         found.append(Candidate(index, place, span, text, *told, begins=begins, written=written))
     return found
 
@@ -290,13 +287,11 @@ def read_meaning(
     known = [[float(hit.vector @ asked) for hit in read.hits if hit.vector is not None] for read in reads]
     near = {(one.read, one.place): float(row @ asked) for one, row in zip(told, rows, strict=True)}
     whole = [max(each, default=0.0) for each in known]
-
-    def scored(one: Candidate) -> Candidate:
-        own = near.get((one.read, one.place))
-        score = -100.0 if own is None else own + whole[one.read] + _SHARED * share(said, one.words)
-        return replace(one, score=score)
-
-    marked = [scored(one) for one in found]
+    scores = {
+        (one.read, one.place): near[one.read, one.place] + whole[one.read] + _SHARED * share(said, one.words)
+        for one in told
+    }
+    marked = [replace(one, score=scores.get((one.read, one.place), -100.0)) for one in found]
     if not told:
         return Reading(marked, 0.0, by_words=True)
     best = max(marked, key=lambda one: one.score)

@@ -40,9 +40,7 @@ if TYPE_CHECKING:
     from store.search import Near
 
 
-def reject_answer(
-    ledger: Ledger, now: datetime, collection: str | None = None, question: str | None = None
-) -> HistoryEntry | None:
+def reject_answer(ledger: Ledger, now: datetime, collection: str | None, question: str | None) -> HistoryEntry | None:
     """Drop the last answer, or the last to a question, from the cache; None if it is not cached, or of elsewhere.
 
     Asked again, the question is answered from scratch. An answer made for it is never served for another question; one

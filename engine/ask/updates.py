@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise, product
-from math import inf
 from operator import attrgetter
 
 from engine.ask.candidates import NO_ANSWER, Candidate, candidates, content, share, wanted
@@ -197,8 +196,7 @@ class _Values:
 
     def gives(self, one: Candidate) -> bool:
         """Return whether a sentence may give it: a span of the kind that the best one has, rather than nothing."""
-        is_of_kind = bool(self._spans(one)) >= bool(self._spans(self.best)) and one.score > -inf
-        is_of_kind = is_of_kind and not NO_ANSWER.fullmatch(one.text)
+        is_of_kind = bool(self._spans(one)) >= bool(self._spans(self.best)) and not NO_ANSWER.fullmatch(one.text)
         return one is self.best or (is_of_kind and (one.mark.margin > 0 if one.mark else not self.best.mark))
 
     def replaces(self, new: Candidate, old: Candidate) -> bool:

@@ -152,8 +152,7 @@ class IdlePlanner:
             return []
         from engine.idle.prefetch import plan_prefetch
 
-        chunks = session.reader.chunks
-        return plan_prefetch(context, lists, lambda ids: {hit.chunk.id: hit.chunk for hit in chunks(ids)}, new)
+        return plan_prefetch(context, session.reader, lists, new)
 
     def _restore(self) -> list[Planned]:
         """Plan the segments of the most used answers' prompts, once some had no room (PerCache 4.3.3)."""

@@ -25,6 +25,7 @@ from store.answers import CachedAnswer
 from store.jobs import Job, Outcome, Planned
 from store.kv_files import Key, Node, TreeRoot
 from store.kv_index import CountTotal, path_keys
+from store.search import Reader
 from store.types import Chunk, replace
 
 Path = tuple[Ids, ...]  # a segment behind those of its prefix
@@ -90,10 +91,7 @@ def _run(context: PrefetchContext, segment: WantedSegment, generation: int) -> O
 
 
 def plan_prefetch(
-    context: PrefetchContext,
-    lists: Sequence[Sequence[str]],
-    chunks: Callable[[Sequence[str]], dict[str, Chunk]],
-    new: Sequence[Chunk],
+    context: PrefetchContext, bank: Reader, lists: Sequence[Sequence[str]], new: Sequence[Chunk]
 ) -> list[Planned]:
     """Plan the chunks to prefetch; each run goes further back in the new ones, until the space is used.
 
@@ -102,7 +100,7 @@ def plan_prefetch(
     settings = context.reasker.settings
     times = most_retrieved(lists, settings.idle.ahead)
     with context.lock():
-        found = chunks(list(times))
+        found = {hit.chunk.id: hit.chunk for hit in bank.chunks(list(times))}
     frequent = {_path(context, found[name]): name for name in times if name in found}
     binding = context.binding
     (one_s, one_size), system = cost_of_token(binding.store.index.totals()), (system_ids(context.reader.model),)

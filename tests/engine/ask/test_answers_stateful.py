@@ -79,7 +79,7 @@ class Life:
 
     def reject(self) -> None:
         """Say that the last answer is wrong: it must not be served again as it is."""
-        last = reject_answer(self.session.ledger, self.now)
+        last = reject_answer(self.session.ledger, self.now, None, None)
         if last and last.key:
             self.doubted.add(last.key)
             kept = AnswerBank(self.session.ledger).find(last.key)
