@@ -46,12 +46,9 @@ class Who(Struct, frozen=True):
 
 
 class ArchiveQuery(Struct, frozen=True):
-    """An exact question: what is asked of the documents of a kind, from and to whom, about what, with attachments.
+    """An exact question: what is asked of the documents of a kind, from and to whom, about what, with attachments."""
 
-    `operation` is count, list, first, last, both (of these), when first, when last, or top (sender).
-    """
-
-    operation: str
+    operation: str  # count, list, first, last, both (of these), when first, when last, or top (sender)
     scope: Scope
     kind: Kind | None
     by: Who | None = None

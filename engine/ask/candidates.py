@@ -359,10 +359,7 @@ def telling(question: Question, reads: Sequence[Passage], reading: Reading, kind
 
 
 def _about_others(question: Question, talk: Sequence[Candidate]) -> float | None:
-    """Return the share of what is said of the matter that is about other persons, less a half.
-
-    None if a question names no speaker.
-    """
+    """Return the share of what is said of the matter that is about others, less a half; None if no speaker is named."""
     persons = named(question).intersection(*[words(" ".join({one.speaker or "" for one in talk}))])
     idf = idf_of([word for word in content(question) if word not in persons], [one.words for one in talk])
     if not persons or not idf:

@@ -45,16 +45,13 @@ _TOLD = 0.6  # share of a question in the mail whose sender it asks for
 
 
 class SelectedSentence(Struct, frozen=True):
-    """An answer from the source at index `source`; `highlight` are offsets in it.
-
-    `quote` is its sentence, None for the source's header; `span` the date, name or number in that which answers.
-    """
+    """An answer from the source at index `source`; `highlight` are offsets in it."""
 
     answer: str
     source: int
     highlight: tuple[int, int] | None = None
-    quote: str | None = None
-    span: tuple[int, int] | None = None
+    quote: str | None = None  # its sentence; None for the source's header
+    span: tuple[int, int] | None = None  # in that, of the date, name or number that answers
     before: str | None = None
     support: float = 0.0  # beside what is not older, where it has replaced that
 

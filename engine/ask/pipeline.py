@@ -62,10 +62,7 @@ class Asker:
         self._bank = AnswerBank(ledger)
 
     def ask(self, text: str, options: AskOptions, now: datetime, say: OnText | None = None) -> AskResult:
-        """Follow the path for one question; UsageError if it is empty.
-
-        A new answer goes to `say` while it is written; a cached one is there at once.
-        """
+        """Follow the path for one question, and `say` a new answer while it is written; UsageError if it is empty."""
         found = self.exact(text, options, now)
         return found.asker.finish(found, say) if isinstance(found, Miss) else found
 
@@ -230,10 +227,7 @@ _AGAIN = 'pkb ask "QUESTION"'
 
 
 def last_answer(ledger: Ledger, reread: Callable[[Sequence[str], Sequence[float], Scope], Evidence]) -> Answer:
-    """Return the answer shown last, with the current places of its sources; PkbError if it is not cached.
-
-    `reread` returns evidence once more, as `Retriever.reread` does.
-    """
+    """Return the answer shown last, with the current places of its sources; PkbError if it is not cached."""
     last = History(ledger).last()
     if last is None:
         raise UsageError("no question was asked yet", 'pkb ask "when is rehearsal?"')

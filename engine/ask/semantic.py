@@ -70,16 +70,13 @@ def above(similarity: float) -> float:
 
 
 class SemanticRules(Struct, frozen=True):
-    """The least cosine of two questions, and what may speak against a hit; each part can be left out.
-
-    `least` is the support below which a quote is not an answer; `reader` chooses quotes.
-    """
+    """The least cosine of two questions, and what may speak against a hit; each part can be left out."""
 
     tau: float
-    least: float
+    least: float  # support below which a quote is not an answer
     guard: bool = True
     verify: bool = True
-    reader: "Callable[[], SpanReader | None]" = lambda: None
+    reader: "Callable[[], SpanReader | None]" = lambda: None  # chooses quotes
 
 
 class SemanticLookup:

@@ -121,10 +121,7 @@ _EACH = 3  # questions about a chunk
 
 
 def from_chunks(hits: Iterable[Hit], stride: int, ask: AskAbout) -> list[Prediction]:
-    """Have a model predict `stride` questions, a few from each chunk, or as many as there is time.
-
-    OutOfTime if there is time for none.
-    """
+    """Have a model predict `stride` questions, a few a chunk, or as many as there is time; OutOfTime if for none."""
     found, said = list[Prediction](), prompt("predict_chunks").format(count=_EACH)
     for hit in hits:
         if len(found) >= stride:
@@ -145,10 +142,7 @@ def pick(
     known: Iterable[str],
     is_similar: Callable[[str], bool] | None = None,
 ) -> list[Prediction]:
-    """Return the best predictions of each source, up to its share, without those known or similar to a known one.
-
-    Nor those whose answer lasts a minute.
-    """
+    """Return the best lasting predictions of each source, up to its share, none known or similar to a known one."""
     seen, left, taken = {"", *map(normalise, known)}, Counter(shares), list[Prediction]()
     for one in sorted(found, key=lambda one: -one.probability):
         compared = normalise(one.question)

@@ -86,10 +86,7 @@ class Reasker:
     def prepare(
         self, question: str, options: AskOptions, source: str, origin: Origin = "predicted", *, decode: bool
     ) -> Prepared:
-        """Ready a question, which `source` foresaw: with `decode` its answer is made, else only what it reads is.
-
-        UsageError if it is empty.
-        """
+        """Ready a question that `source` foresaw: with `decode` its answer, else what it reads; UsageError if empty."""
         backend, reply = self.backend.within(options.scope), None
         ask = keys.begin(backend, self.ledger, question, options, self.now)
         ask.trace.asked = False
@@ -177,10 +174,7 @@ TAU = "tau"  # the ledger value that holds the learned threshold
 
 
 def plan_verifications(reasker: Reasker) -> list[Job]:
-    """Return a job for each question that was served the answer of another and has none of its own.
-
-    Drops the verifications of questions that were answered since.
-    """
+    """Return a job for each question that has only another's answer, which it was served; drop those answered since."""
     verifications, seconds, jobs = Verifications(reasker.ledger), reasker.answer_s(), list[Job]()
     for pending in verifications.all():
         cached = AnswerBank(reasker.ledger).find(pending.key)

@@ -215,10 +215,7 @@ class JobRunner:
         self._counted, self._jobs, self._account = self.clock(), Jobs(self.ledger), JobAccount(self.ledger)
 
     def run(self, plans: Plans) -> Iterator[JobResult]:
-        """Run the jobs of all kinds and yield the result of each; start over when mail comes in.
-
-        Once the time is up nothing more is planned.
-        """
+        """Run the jobs of all kinds until the time is up, yielding their results; start over when mail comes in."""
         while True:
             generation, seen = self.ledger.generation, set[jobs.State]()
             for kind, plan in plans.items():
@@ -331,10 +328,7 @@ def is_quiet(session: Session) -> bool:
 
 
 def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on_progress: OnProgress) -> None:
-    """Run all jobs, or only plan them, and say why nothing was run, or not everything.
-
-    Where none is left, that is remembered for the next run.
-    """
+    """Run all jobs, or only plan them, and say why not everything was run; note if none is left, for the next run."""
     from engine.idle.plan import IdlePlanner  # most runs from cron have nothing to do
 
     why_stop: Callable[[], str | None] = (lambda: None) if request.force else partial(why_wait, session, Machine())

@@ -195,10 +195,7 @@ def generate(
     options: GenerateOptions,
     say: OnText | None = None,
 ) -> Answer:
-    """Answer from the evidence; `say` is given the answer's text as it grows.
-
-    Where nothing was retrieved the model is not asked, and not even loaded.
-    """
+    """Answer from the evidence, and `say` it as it grows; where nothing was retrieved the model is not even loaded."""
     if not evidence.passages:
         return Answer(question.text, None, "full", "model", options.name, (), trace.ms())
     with trace.step("model") as step:

@@ -73,12 +73,6 @@ def _unmarked(text: str) -> str:
     return _TEMPLATE_MARKS.sub(" ", text)
 
 
-def halved(segment: str) -> tuple[str, str]:
-    """Cut the segment of a chunk in two: the line with its number, and the rest."""
-    line, end, rest = segment.partition("\n")
-    return line + end, rest
-
-
 def question_segment(question: str, now: datetime) -> str:
     """Return the last segment: the time it is understood at, the question on one line, and where the answer begins."""
     today, rest = prompt("question").split("\n", 1)
@@ -120,8 +114,8 @@ def prompt_of(model: LanguageModel, shown: Sequence[PromptChunk], last: str, *, 
     """Return the prompt of chunks in this order and a last segment; in blocks, a chunk's number and text are apart."""
     texts, cut = [chunk_segment(number, one.chunk) for number, one in enumerate(shown, 1)], [system_ids(model)]
     for text, one in zip(texts, shown, strict=True):
-        number, rest = halved(text) if in_blocks else ("", text)
-        cut += [tuple(model.tokens(number)), DocumentSegment.of(model.tokens(rest), one.chunk.document)]
+        number, end, rest = text.partition("\n") if in_blocks else ("", "", text)
+        cut += [tuple(model.tokens(number + end)), DocumentSegment.of(model.tokens(rest), one.chunk.document)]
     cut = [ids for ids in cut if ids]
     before = cut if in_blocks else grouped(cut, model.sub_step)
     ids = (*before, (*model.tokens(last), *model.frame.closing))

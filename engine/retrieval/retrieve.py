@@ -175,10 +175,7 @@ def join(ranked: Sequence[Hit], k: int, most: int = JOINED) -> list[Passage]:
 
 
 def retrieve(bank: Reader, vector: Vectors | None, question: Question, scope: Scope, weights: RankWeights) -> list[Hit]:
-    """Return the hits that fit a question and its unit vector, best first.
-
-    Equal scores go by chunk id, so that ranks depend on the bank alone.
-    """
+    """Return the hits that fit a question and its unit vector, best first."""
     pool, totals = candidates(bank, vector, question, scope), bank.totals()
     counted = (*question.words, *question.day_words)
     frequencies = bank.frequencies(counted)
@@ -194,10 +191,7 @@ def retrieve(bank: Reader, vector: Vectors | None, question: Question, scope: Sc
 
 
 def candidates(bank: Reader, vector: Vectors | None, question: Question, scope: Scope) -> Pool:
-    """Return the pool, each hit with its cosine where it has one: by words first, then what only the vectors found.
-
-    Of a transcript, a sender in the scope leaves their own turns alone.
-    """
+    """Return the pool, each hit with its cosine where it has one: by words first, then what only the vectors found."""
     hits = bank.by_words((*question.content, *question.day_words), scope, _BY_WORDS)
     held = {hit.chunk.id for hit in hits}
     near = [] if vector is None else bank.by_vector(vector, scope, _BY_VECTOR)
@@ -272,4 +266,4 @@ def _nearest_start(hit: Hit, question: Question) -> datetime | None:
 
 
 def _first(hit: Hit) -> tuple[float, str]:
-    return -hit.score, hit.chunk.id
+    return -hit.score, hit.chunk.id  # so that ranks depend on the bank alone

@@ -308,15 +308,12 @@ _CAPITAL = re.compile(rf"(?!{MONTH}|(?:in|during|since|until|by|of)\b)(?-i:[A-Z]
 
 
 class TimeConstraint(Struct, frozen=True):
-    """The days that a question is about, the words that name them, and its other content.
-
-    `claimed` are words of a date to confirm: another date answers as well.
-    """
+    """The days that a question is about, the words that name them, and its other content."""
 
     days: tuple[Days, ...]
     words: frozenset[str]
     about: frozenset[str]
-    claimed: frozenset[str] = frozenset()
+    claimed: frozenset[str] = frozenset()  # words of a date to confirm: another date answers as well
     coming: bool = False  # the next of something
     clock: datetime | None = None  # local; what begins before is no longer the next
 

@@ -5,7 +5,6 @@ from random import Random
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from engine.llm.prompt import halved
 from tests.nano import common
 from tests.nano.pool import Pool
 from tests.nano.samples import HARD, LONG, Sample, sample
@@ -67,7 +66,8 @@ def context_ids(tokenizer: Tokenizer, drawn: Sample) -> list[int]:
 def block_ids(tokenizer: Tokenizer, drawn: Sample) -> list[list[int]]:
     """Return the ids of the system segment, then of each number line and each chunk, which are read in blocks."""
     system, chunks = ("", drawn.context()) if drawn.bare else (drawn.context()[0], drawn.context()[1:])
-    halves = [half for chunk in chunks for half in halved(chunk)]
+    apart = (chunk.partition("\n") for chunk in chunks)
+    halves = [half for number, end, text in apart for half in (number + end, text)]
     return [ids(tokenizer, segment) for segment in (system, *halves)]
 
 

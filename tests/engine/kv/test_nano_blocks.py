@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from engine.llm.prompt import PromptChunk, chunk_segment, halved, prompt_of
+from engine.llm.prompt import PromptChunk, chunk_segment, prompt_of
 from engine.models.mlx import Mlx
 from tests.demo import NANO
 from tests.engine.llm.kit import loaded
@@ -38,7 +38,7 @@ def test_a_context_is_cut_into_the_blocks_that_pkb_reads(nano: Mlx, tokenizer: A
     for id, (number, _) in zip(packed.context, packed.cut, strict=True):
         met.setdefault(number, []).append(id)
     assert [tuple(block) for block in met.values()] == expected
-    assert expected[2] == tuple(nano.tokens(halved(chunk_segment(1, drawn.chunks[0]))[1]))
+    assert expected[2] == tuple(nano.tokens(chunk_segment(1, drawn.chunks[0]).partition("\n")[2]))
 
 
 @given(st.integers(0, 2**32), st.sampled_from((BARE, HARD)))
