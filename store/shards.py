@@ -373,20 +373,25 @@ class Shard:
         numbers, people = self._named(name, wanted)
         if not people:
             return set()
-        ends, own = self.arrays[f"{name}_of_ends"], self.arrays[f"{name}_of"]
-        used, there = np.zeros(len(ends), np.bool_), np.zeros(len(self.arrays[f"{name}_people_ends"]), np.bool_)
+        values, rows = self._holding(name, numbers)
+        used = np.zeros(len(self.arrays[f"{name}_of_ends"]), np.bool_)
         used[self.arrays[name][self.within(scope)]] = True
-        there[own[np.repeat(used, np.diff(ends, prepend=0))]] = True
-        return {one for one, is_there in zip(people, there[numbers].tolist(), strict=True) if is_there}
+        there = {*self.arrays[f"{name}_of"][rows[used[values]]].tolist()}
+        return {one for number, one in zip(numbers.tolist(), people, strict=True) if number in there}
 
     def _names(self, name: str, wanted: str) -> NDArray[np.bool_]:
         """Return which distinct values name a person, by the rule of `PersonFilter`."""
-        ends, own = self.arrays[f"{name}_of_ends"], self.arrays[f"{name}_of"]
-        found, named = np.zeros(len(ends), np.bool_), np.zeros(len(self.arrays[f"{name}_people_ends"]), np.bool_)
-        for one in wanted.split("\n"):
-            named[self._named(name, one)[0]] = True
-        found[np.searchsorted(ends, np.flatnonzero(named[own]), "right")] = True
+        found = np.zeros(len(self.arrays[f"{name}_of_ends"]), np.bool_)
+        numbers = [self._named(name, one)[0] for one in wanted.split("\n")]
+        found[self._holding(name, np.concatenate(numbers))[0]] = True
         return found
+
+    def _holding(self, name: str, people: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the distinct values that hold some people, once for each of these, and the places in which they do."""
+        wanted = np.zeros(len(self.arrays[f"{name}_people_ends"]), np.bool_)
+        wanted[people] = True
+        places = np.flatnonzero(wanted[self.arrays[f"{name}_of"]])
+        return np.searchsorted(self.arrays[f"{name}_of_ends"], places, "right"), places
 
     def _find_named(self, name: str, wanted: str) -> tuple[NDArray[np.int64], list[str]]:
         """Return the numbers of the people whom a name may mean, and who they are."""

@@ -502,6 +502,9 @@ def people(
     return [directory.known("", group, detailed=False).person for group in groups[:limit]]
 
 
+_INITIAL = re.compile(r"[^\W\d_\u3040-\u9fff\uac00-\ud7af]?\.*")  # a sign of an unspaced script is a name
+
+
 @cache
 def _forms() -> list[tuple[str, re.Pattern[str]]]:
     parts = {"NAME'S?": r"(?P<name>\S+?(?: \S+?){0,4}?)(?:'s?)?", "NAME": r"(?P<name>\S+?(?: \S+?){0,4}?)"}
@@ -514,7 +517,7 @@ def _answered(directory: Directory, question: Question, kind: str, asked: re.Mat
     """Return the answer to a question that fits a form; None if it names nobody, or nothing is known."""
     typed, parts = re.sub(r"^(?:my|our) ", "", asked["name"]), asked.groupdict()
     is_firm = kind == "email" and typed.startswith("the ")  # "the council's email": a name that has no capital here
-    typed = " ".join(word for word in typed.split()[is_firm:] if len(word.strip(".")) > 1)  # without middle initials
+    typed = " ".join(word for word in typed.split()[is_firm:] if not _INITIAL.fullmatch(word))
     named = {word for name in question.names for word in words(name)}
     if not typed or not (is_firm or "@" in typed or {*words(typed)} <= named):
         return None

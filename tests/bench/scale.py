@@ -116,7 +116,7 @@ def measured(
     yield "similar question", _run(environ, "ask", question.replace("when is", "when exactly is"))
     yield "search", _run(environ, "search", *words)
     yield "list", _run(environ, "list", "-n", "20")
-    yield "count", _run(environ, "ask", "how many mails did Person 3 send?")
+    yield "count", _run(environ, "ask", f"how many mails did {_name(3)} send?")
     yield "todo", _run(environ, "todo")
     yield "people", _run(environ, "people")
     yield "stats", _run(environ, "stats")
@@ -176,7 +176,13 @@ def _quantile(random: Any, steps: tuple[int, ...]) -> float:
 def _person(random: Any, count: int) -> str:
     people = max(50, count // _PEOPLE)
     number = int(people ** random.random())  # the nth writes about 1/n as much as the first
-    return f"Person {number} <p{number}@example.org>"
+    return f"{_name(number)} <p{number}@example.org>"
+
+
+def _name(number: int) -> str:
+    """Return a name of words that no message has often; hundreds share the first."""
+    _, spelled = _frequencies()
+    return f"{spelled[3_000 + number * 37 % 400]} {spelled[100_000 + number]}".title()
 
 
 def _subject(number: int) -> str:
