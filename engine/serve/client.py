@@ -179,13 +179,11 @@ def work(
         from engine.serve.process import Broken, ConnectionLost, unpack
         from store.jobs import IdleReport
 
-        try:
-            with closing(link):
-                link.send("idle", {"request": json_values(request), "now": opened.now.isoformat()})
-                for frame in link.answers():
-                    if frame["kind"] != "piece":
-                        return unpack(IdleReport, frame.get("report"))
-                    on_progress(*unpack(tuple[str, int, int | None], frame.get("progress")))
-        except (ConnectionLost, Broken):
-            pass  # finished jobs are recorded; the current one starts again
+        # Else finished jobs are recorded; the current one starts again.
+        with suppress(ConnectionLost, Broken), closing(link):
+            link.send("idle", {"request": json_values(request), "now": opened.now.isoformat()})
+            for frame in link.answers():
+                if frame["kind"] != "piece":
+                    return unpack(IdleReport, frame.get("report"))
+                on_progress(*unpack(tuple[str, int, int | None], frame.get("progress")))
     return here()

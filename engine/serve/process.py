@@ -126,18 +126,15 @@ def socket_paths(data: Path) -> list[Path]:
 def listen(data: Path) -> tuple[socket.socket, Path] | None:
     """Listen on the first usable socket path, replacing a stale socket; None if no path is usable."""
     for path in socket_paths(data):
-        try:
+        with suppress(OSError):  # a file system without sockets, or a missing folder
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            if not is_private(path.parent):
-                continue
-            path.unlink(missing_ok=True)
-            listener = socket.socket(socket.AF_UNIX)
-            listener.bind(str(path))  # created 0600: every command sets the umask
-            path.chmod(0o600)
-            listener.listen(64)
-        except OSError:  # a file system without sockets, or a missing folder
-            continue
-        return listener, path
+            if is_private(path.parent):
+                path.unlink(missing_ok=True)
+                listener = socket.socket(socket.AF_UNIX)
+                listener.bind(str(path))  # created 0600: every command sets the umask
+                path.chmod(0o600)
+                listener.listen(64)
+                return listener, path
     return None
 
 
@@ -254,13 +251,11 @@ def connect(home: Home) -> ServerLink | None:
     for path in socket_paths(home.data):
         end = socket.socket(socket.AF_UNIX)
         end.settimeout(SILENCE_S)
-        try:
+        with suppress(OSError, ConnectionLost):
             if is_private(path.parent):
                 end.connect(str(path))
                 if (pid := own_peer(end)) is not None:
                     return ServerLink(end, pid, lock_of(home))
-        except (OSError, ConnectionLost):
-            pass
         end.close()
     return None
 
