@@ -7,7 +7,7 @@ second to import: only `pkb mcp` imports this module.
 
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
@@ -48,7 +48,6 @@ Collection = Annotated[str | None, Field(description="Only this collection, such
 Document = Annotated[str | None, Field(description="Only this meeting or message: its file, or words of its title.")]
 Kind = Annotated[LoopKind | None, Field(description="Only tasks, or only questions.")]
 FILTERS = {"sender": Sender, "recipient": Recipient, "since": Since, "until": Until, "collection": Collection}
-Title = Annotated[str | None, Field(description="Only documents with all these words in the title.")]
 Result = Annotated[CallToolResult, dict[str, Any]]  # its text, and the same as JSON
 
 
@@ -171,7 +170,7 @@ class Tools:
 
     def list(
         self,
-        title: Title = None,
+        title: Annotated[str | None, Field(description="Only documents with all these words in the title.")] = None,
         filters: Filters = NO_FILTERS,
         limit: Annotated[int, Field(ge=0, le=200, description="How many to list; 0 to count them alone.")] = 20,
         about: Annotated[str, Field(description="Words in the title or the text.")] = "",
@@ -350,16 +349,14 @@ def _numbered(one: Mapping[str, Any]) -> Iterator[str]:
         yield f"(more: first_line={one['lines'][1] + 1}, of {one['last_line']})"
 
 
-def _shown(cited: Sequence[Mapping[str, Any]]) -> list[str]:
-    lines = list[str]()
+def _shown(cited: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for one in cited:
         first, last = one["lines"]
         about = [one["title"] or "no subject", one["sender"], (one["date"] or "no date")[:10]]
-        lines.append(f"[{one['number']}] " + " · ".join(filter(None, about)))
-        lines.append(f"    {one['path']}:{first}-{last}")
-        lines += [f"    ! {warning}" for warning in one["warnings"]]
-        lines += [f"    {text}" for text in one["text"].split("\n")]
-    return lines
+        yield f"[{one['number']}] " + " · ".join(filter(None, about))
+        yield f"    {one['path']}:{first}-{last}"
+        yield from (f"    ! {warning}" for warning in one["warnings"])
+        yield from (f"    {text}" for text in one["text"].split("\n"))
 
 
 def _reported(found: Report, notices: Sequence[str], empty: str) -> CallToolResult:
@@ -375,7 +372,7 @@ def _reported(found: Report, notices: Sequence[str], empty: str) -> CallToolResu
     return _result("" if items else empty, [*filter(None, about), *lines], notices, **row)
 
 
-def _result(own: str, theirs: Sequence[str], notices: Sequence[str], **row: Any) -> CallToolResult:
+def _result(own: str, theirs: Iterable[str], notices: Sequence[str], **row: Any) -> CallToolResult:
     """Return text for a model, and the same as data: what pkb says, and what messages say between markers.
 
     The marker is random, so that no message can end it. A notice may name addresses of messages.
