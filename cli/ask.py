@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -10,14 +9,11 @@ import typer
 from cli import output
 from cli.output import InDocument, filtered, open_pkb
 from cli.render import show_answer
-from engine.app import Pkb
 from engine.serve.client import unknown_person
 from engine.session import Session
 from engine.text.terminal import valid_text
-from engine.types import NO_FILTERS, Answer, AskOptions, AskResult, Filters
+from engine.types import NO_FILTERS, Answer, AskResult, Filters
 from store.errors import NoModel, NoStore, PkbError, UsageError
-
-Show = Callable[[AskResult, bool], None]
 
 
 @filtered(document=InDocument)
@@ -47,8 +43,17 @@ def ask(
         override(pkb.session, model=model, max_tokens=max_tokens, cache=cache, no_daemon=no_daemon)
         scope = pkb.scope(filters)
         options = pkb.options(scope, k, cache or "use")
-        show_one = partial(show, as_json=as_json, explain=explain, more="" if every else "add --all")
-        ask_one = partial(_ask, pkb, options, show_one, streams=not as_json)
+        more = "" if every else "add --all"
+
+        def ask_one(question: str) -> Answer:
+            with output.progress_line(pkb.session) as streamed:
+                answered = pkb.answer(question, options, None if as_json else streamed.say)
+            try:
+                show(answered, streamed.started, as_json=as_json, explain=explain, more=more)
+            finally:  # also if the reader has closed the pipe
+                answered.keep()
+            return answered.reply
+
         if not question or question == ["-"]:
             _batch(sys.stdin.buffer if question else piped, ask_one, as_json=as_json)
         else:
@@ -84,16 +89,6 @@ def _batch(lines: Iterable[bytes], ask_one: Callable[[str], Answer], *, as_json:
             raise  # for every question alike
         except PkbError as error:
             output.error(error.code, error.message, error.next_step, as_json=as_json, question=question)
-
-
-def _ask(pkb: Pkb, options: AskOptions, show_one: Show, question: str, *, streams: bool) -> Answer:
-    with output.progress_line(pkb.session) as streamed:
-        answered = pkb.answer(question, options, streamed.say if streams else None)
-    try:
-        show_one(answered, streamed.started)
-    finally:  # also if the reader has closed the pipe
-        answered.keep()
-    return answered.reply
 
 
 def show(

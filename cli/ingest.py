@@ -309,8 +309,6 @@ class WatchPrinter:
 
 
 def _watch(paths: Sequence[Path], quiet: str | None, poll: str | None, *, as_json: bool, **how: Any) -> NoReturn:
-    import logging
-
     from cli.app import handle_signals
     from cli.idle import words as idle_command
     from engine.ingest.follow import Intervals

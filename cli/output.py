@@ -76,41 +76,39 @@ def progress_line(opened: "Session", text: str = "Searching...") -> Iterator["St
 
     It is removed before a notice, and at the end, too; the line of the stream is ended even if it is broken off.
     """
-    shown = False
-    has_line = _can_redraw()
-
-    def show(*, wanted: bool) -> None:
-        nonlocal shown
-        if has_line and shown != wanted:
-            shown = wanted
-            sys.stderr.write(text if wanted else _ERASE)
-            sys.stderr.flush()
+    streamed, usual = Stream(text), opened.on_notice
 
     def notify(notice: str) -> None:
-        show(wanted=False)
+        streamed.wait(shown=False)
         usual(notice)
 
-    usual, opened.on_wait, opened.on_notice = opened.on_notice, partial(show, wanted=True), notify
-    streamed = Stream(partial(show, wanted=False))
+    opened.on_wait, opened.on_notice = partial(streamed.wait, shown=True), notify
     try:
         yield streamed
     finally:
         if streamed.started:
             sys.stdout.write("\n")
-        show(wanted=False)
+        streamed.wait(shown=False)
         opened.on_wait, opened.on_notice = lambda: None, usual
 
 
 class Stream:
-    """Text that is printed while it is made; `begin` is called first."""
+    """Text that is printed while it is made, and the line that a terminal shows before; mutable."""
 
-    def __init__(self, begin: Callable[[], None]) -> None:
-        self.started, self._begin = False, begin
+    def __init__(self, waiting: str) -> None:
+        self.started, self._waiting, self._shown = False, waiting, False
+
+    def wait(self, *, shown: bool) -> None:
+        """Show the line, or remove it."""
+        if self._shown != shown and _can_redraw():
+            self._shown = shown
+            sys.stderr.write(self._waiting if shown else _ERASE)
+            sys.stderr.flush()
 
     def say(self, more: str) -> None:
-        """Print more of it."""
+        """Print more of the text."""
         if not self.started:
-            self._begin()
+            self.wait(shown=False)
         self.started = True
         sys.stdout.write(plain(more))
         sys.stdout.flush()
