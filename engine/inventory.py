@@ -16,7 +16,6 @@ from msgspec import Struct
 
 from engine.models import adapters, lookup, runtime
 from engine.models.adapters import Adapter, AdapterFolder, KeptAdapter, parse_collections, spell_collections
-from engine.models.lookup import InstalledModel
 from engine.session import Session
 from engine.settings import Settings, save
 from engine.text.terminal import line, size
@@ -56,7 +55,7 @@ def memory_needed(name: str, weights: int, config: Mapping[str, Any]) -> int:
     return runtime.needed(weights, stored, runtime.device())
 
 
-def memory_budget_of(opened: Session, local: InstalledModel) -> MemoryBudget:
+def memory_budget_of(opened: Session, local: lookup.InstalledModel) -> MemoryBudget:
     """Compare the memory that an installed model needs with the limit."""
     weights = sum(path.stat().st_size for path in local.weights)
     return memory_budget(opened, memory_needed(local.name, weights, local.config))
@@ -109,7 +108,7 @@ def list_models(opened: Session) -> tuple[list[dict[str, Any]], NoModel | None]:
     return [{"name": QUOTE, **without, "in_use": quoting}, *served, *rows], problem
 
 
-def _embedder(opened: Session) -> InstalledModel | None:
+def _embedder(opened: Session) -> lookup.InstalledModel | None:
     """Return the embedder in use; MiniLM may be an installed package instead of a download."""
     name = opened.settings.embed.model
     try:
@@ -118,7 +117,7 @@ def _embedder(opened: Session) -> InstalledModel | None:
         folder = lookup.find_weights()
     except NoModel:
         return None
-    return InstalledModel(lookup.EMBEDDER, folder, folder.name if folder.parent.name == "snapshots" else None)
+    return lookup.InstalledModel(lookup.EMBEDDER, folder, folder.name if folder.parent.name == "snapshots" else None)
 
 
 Task = Literal["answer", "predict"]
@@ -131,7 +130,7 @@ def adapter_folder(opened: Session) -> AdapterFolder:
     return AdapterFolder(opened.home.adapters, opened.home.cache / "digests")
 
 
-def local_model_of(opened: Session) -> tuple[InstalledModel, str]:
+def local_model_of(opened: Session) -> tuple[lookup.InstalledModel, str]:
     """Return the model in use, and what identifies it; UsageError if none of this machine is, NoModel if it is gone."""
     chosen = opened.settings.model
     if not chosen.is_local:
