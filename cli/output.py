@@ -52,10 +52,10 @@ def data(row: Mapping[str, Any]) -> None:
 
 
 def result(row: Mapping[str, Any], said: str, *, as_json: bool) -> None:
-    """Print what a command did: in words, or as JSON."""
+    """Print what a command did or found: in words, if there are any, or as JSON."""
     if as_json:
         data(row)
-    else:
+    elif said:
         print(said)
 
 

@@ -261,13 +261,9 @@ def show(as_json: Json = False) -> None:
 
     with session() as opened:
         found = PeerBook(opened.home.share).peers()
-    if as_json:
-        rows = [{"name": one.name, "fingerprint": one.fingerprint, "key": key_line(one.certificate)} for one in found]
-        output.data({"peers": rows})
-        return
-    for one in found:
-        print(f"{one.name:<32}  {one.fingerprint}")
-    if not found:
+    rows = [{"name": one.name, "fingerprint": one.fingerprint, "key": key_line(one.certificate)} for one in found]
+    output.result({"peers": rows}, "\n".join(f"{one.name:<32}  {one.fingerprint}" for one in found), as_json=as_json)
+    if not (found or as_json):
         output.say("pkb: no machine was added; try: pkb peer add NAME KEY")
 
 
@@ -332,13 +328,10 @@ def list_users(as_json: Json = False) -> None:
 
     with session() as opened:
         found = UserBook(opened.home).users()
-    if as_json:
-        rows = [{name: getattr(one, name) for name in ("name", "collections", "addresses")} for one in found]
-        output.data({"users": rows})
-        return
-    for one in found:
-        print(line(f"{one.name:<16}  {', '.join(one.collections)}"))
-    if not found:
+    rows = [{name: getattr(one, name) for name in ("name", "collections", "addresses")} for one in found]
+    said = (line(f"{one.name:<16}  {', '.join(one.collections)}") for one in found)
+    output.result({"users": rows}, "\n".join(said), as_json=as_json)
+    if not (found or as_json):
         output.say("pkb: nobody was added; try: pkb user add NAME --in COLLECTION")
 
 
