@@ -78,14 +78,11 @@ class Source(Struct, frozen=True):
 
 
 class Correction(Struct, frozen=True):
-    """What the earlier answer to a question was: since changed by a message, or wrong, as it was another question's.
-
-    `before` is None if there was no answer; `cause` is None if no message is known to have changed it.
-    """
+    """What the earlier answer to a question was: since changed by a message, or wrong, as it was another question's."""
 
     kind: Literal["changed", "wrong"]
-    before: str | None
-    cause: Source | None = None
+    before: str | None  # None: there was no answer
+    cause: Source | None = None  # the message that changed it, if one is known
 
 
 _KEYS = (
@@ -191,21 +188,16 @@ class Step(Struct):
 
 
 class Trace(Struct):
-    """The steps of one question so far, its notices, and the seconds that caches saved.
-
-    `total` runs from its making. Where nobody `asked` but it is readied in case, nothing it uses counts as used, and
-    nothing that is kept goes for it. While it is typed, its sources are read as long as it `goes_on`. `keep` does the
-    writer's work that can wait until the answer is shown.
-    """
+    """The steps of one question so far, its notices, and the seconds that caches saved."""
 
     steps: list[Step] = []
     notices: list[str] = []
     saved_s: float = 0.0
-    asked: bool = True
-    goes_on: Callable[[], bool] | None = None
-    keep: Callable[[], object] = lambda: None
+    asked: bool = True  # else it is readied in case: nothing it uses counts as used, nothing that is kept goes for it
+    goes_on: Callable[[], bool] | None = None  # while it is typed: as long as that, its sources are read
+    keep: Callable[[], object] = lambda: None  # does the writer's work that can wait until the answer is shown
     first_ms: float | None = None  # until the first of the answer could be shown, where that was before its end
-    started: float = field(default_factory=time.perf_counter)
+    started: float = field(default_factory=time.perf_counter)  # from when `total` runs
 
     @contextmanager
     def step(self, name: str) -> Iterator[Step]:
@@ -233,20 +225,16 @@ class Trace(Struct):
 
 
 class Passage(Struct, frozen=True):
-    """Neighbouring hits of one document, in order, and their places, those of copies last.
+    """Neighbouring hits of one document, in order, and their places, those of copies last."""
 
-    `copies` are hits in other documents whose text is the same. Where several senders answer a question differently,
-    `rival` is what this one says, or `beside` if who answers is not known; no answer is made of `outranked` chunks.
-    """
-
-    hits: "tuple[Hit, ...]"
-    copies: "tuple[Hit, ...]" = ()
+    hits: tuple[Hit, ...]
+    copies: tuple[Hit, ...] = ()  # in other documents whose text is the same
     sources: tuple[Source, ...] = ()
     trust: Trust = Trust.KNOWN
     note: str = ""  # said of it where it answers
-    rival: str = ""
-    beside: str = ""
-    outranked: frozenset[str] = frozenset()
+    rival: str = ""  # where several senders answer a question differently: what this one says
+    beside: str = ""  # the same, if who answers is not known
+    outranked: frozenset[str] = frozenset()  # chunks of which no answer is made
 
     @property
     def chunks(self) -> tuple[Chunk, ...]:
@@ -260,7 +248,7 @@ class Passage(Struct, frozen=True):
         return "\n".join([*people, self.rival, self.beside, *sorted(self.outranked), score])
 
     @property
-    def all_hits(self) -> "tuple[Hit, ...]":
+    def all_hits(self) -> tuple[Hit, ...]:
         """Return its hits and their copies."""
         return (*self.hits, *self.copies)
 
@@ -349,25 +337,20 @@ class Passage(Struct, frozen=True):
 
 
 class Evidence(Struct, frozen=True):
-    """The passages retrieved for a question, best first, and the share of the index that has vectors.
-
-    `chunks` are the ids of all their chunks; `nearest` has the cosines of the ranked chunks, best first. The first
-    `leading` passages of a follow-up are of the answer before, whose quote was `said`. A header or the archive may give
-    the answer: `fact`, its first `told` letters highlighted, by `quotes`. `scored` may answer, `shown` a model reads.
-    """
+    """The passages retrieved for a question, best first."""
 
     passages: tuple[Passage, ...]
-    chunks: tuple[str, ...]
-    covered: float
-    nearest: tuple[float, ...] = ()
-    leading: int = 0
-    said: str = ""
-    typed: str = ""
-    fact: str = ""
-    told: int | None = None
-    quotes: tuple[str, ...] = ()
-    scored: tuple[Any, ...] = ()
-    shown: tuple[int, ...] = ()
+    chunks: tuple[str, ...]  # the ids of all their chunks
+    covered: float  # the share of the index that has vectors
+    nearest: tuple[float, ...] = ()  # the cosines of the ranked chunks, best first
+    leading: int = 0  # so many passages of a follow-up, the first, are of the answer before
+    said: str = ""  # the quote of that answer
+    typed: str = ""  # the follow-up before it was completed
+    fact: str = ""  # the answer, where a header or the archive gives it
+    told: int | None = None  # letters of it, the first, that are highlighted
+    quotes: tuple[str, ...] = ()  # of the passages that give it
+    scored: tuple[Any, ...] = ()  # the candidates for an answer
+    shown: tuple[int, ...] = ()  # places of the passages that a model reads; empty: all
 
     def fingerprint(self, *, scored: bool) -> tuple[str, ...]:
         """Name all that an answer depends on: the chunks, best first, and a digest of what is said about them."""
@@ -426,17 +409,14 @@ NO_FILTERS = Filters()
 
 
 class OpenLoop(Struct, frozen=True):
-    """Something still to be done or answered: what a sentence says, who is to do it, and by which day, if it says so.
-
-    `asked_by` names who wants it of them; None if they, or another, said that they will. `source` quotes the sentence.
-    """
+    """Something still to be done or answered: what a sentence says, who is to do it, and by which day, if it does."""
 
     kind: ItemKind
     text: str  # the sentence in one line
     who: str | None  # a name, or an address where no name is known
     due: date | None
-    source: Source
-    asked_by: str | None = None
+    source: Source  # which quotes the sentence
+    asked_by: str | None = None  # who wants it of them; None if they, or another, said that they will
     whose: Literal["mine", "theirs"] | None = None  # to do or to answer it; None where nobody said who the user is
     words: str | None = None  # of a language model, which the sentence and its source support
 
@@ -502,30 +482,24 @@ class FollowedAnswer(Struct, frozen=True):
 
 
 class AskOptions(Struct, frozen=True, forbid_unknown_fields=True):
-    """How to ask: within what, from how many sources, and whether the bank may answer and may learn.
-
-    With `after` the document of that answer comes first. Without `record` it is not in the history.
-    """
+    """How to ask: within what, from how many sources, and whether the bank may answer and may learn."""
 
     scope: Scope = Scope()
     k: int = 5
     read_bank: bool = True
     write_bank: bool = True
     stale_ok: bool = False
-    after: FollowedAnswer | None = None
-    record: bool = True
+    after: FollowedAnswer | None = None  # whose document comes first
+    record: bool = True  # in the history
 
 
 class AskResult(Struct, frozen=True):
-    """A reply, how it came about, and the share of the knowledge bank that vectors cover (None if none was read).
-
-    `keep` is to be called when the reply has been shown: it saves what was read, for the next question.
-    """
+    """A reply, how it came about, and the share of the knowledge bank that vectors cover (None if none was read)."""
 
     reply: Answer
     trace: Trace
     covered: float | None = None
-    keep: Callable[[], object] = lambda: None
+    keep: Callable[[], object] = lambda: None  # to be called when it was shown: saves what was read, for the next one
 
 
 class Backend(Protocol):
