@@ -33,16 +33,13 @@ _HEADER = re.compile(rb"\A(?:[^\n]+\n)*")
 
 @dataclass(frozen=True, slots=True)
 class ForgetRequest:
-    """What to forget: files, folders and Message-IDs, limited by a scope; or a question.
-
-    With `quoting`, also the messages that quote one of them; with `deleted`, only what the index no longer has.
-    """
+    """What to forget: files, folders and Message-IDs, limited by a scope; or a question."""
 
     targets: tuple[str, ...] = ()
     scope: Scope = field(default_factory=Scope)
     question: str | None = None
-    quoting: bool = False
-    deleted: bool = False
+    quoting: bool = False  # also the messages that quote one of them
+    deleted: bool = False  # only what the index no longer has
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +61,16 @@ class Related:
 
 @dataclass(frozen=True, slots=True)
 class ForgetPlan:
-    """What would be forgotten: documents, newest first, ids of removed ones, and questions as they are kept.
+    """What would be forgotten, as things stood at a `generation` of the index."""
 
-    `copies` is the number of files in which they stand, `left_out` are mail in files of the home that the index leaves
-    out, by path, `related` other documents that hold their text; `answers` is the number of cached ones to the
-    questions. `left` removed ones are not named. It is as things stood at a `generation` of the index.
-    """
-
-    documents: tuple[Row, ...] = ()
-    removed: tuple[str, ...] = ()
-    questions: tuple[str, ...] = ()
-    answers: int = 0
-    left_out: tuple[tuple[str, Row], ...] = ()
-    copies: int = 0
-    related: tuple[Related, ...] = ()
-    left: int = 0
+    documents: tuple[Row, ...] = ()  # newest first
+    removed: tuple[str, ...] = ()  # ids of those that the index no longer has
+    questions: tuple[str, ...] = ()  # as they are kept
+    answers: int = 0  # cached ones to the questions
+    left_out: tuple[tuple[str, Row], ...] = ()  # mail in files of the home that the index leaves out, by path
+    copies: int = 0  # files in which the documents stand
+    related: tuple[Related, ...] = ()  # other documents that hold their text
+    left: int = 0  # removed ones that are not named
     generation: int = -1
     request: ForgetRequest = field(default_factory=ForgetRequest)
 

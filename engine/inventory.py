@@ -263,14 +263,11 @@ def export(opened: Session) -> Iterator[dict[str, Any]]:
 
 
 class OptionalPart(Struct, frozen=True):
-    """A part that a home need not use, and what it brings to the commands that look at all of a home.
-
-    `forget` removes all that it has of some files, `elsewhere` says where this machine does not reach copies.
-    """
+    """A part that a home need not use, and what it brings to the commands that look at all of a home."""
 
     doctor: Callable[[Home, Settings, Mapping[str, str]], Checks] = lambda *_: {}  # which may replace other checks
-    forget: Callable[[Session, Collection[str]], None] = lambda *_: None
-    elsewhere: Callable[[Session], Collection[str]] = lambda _: ()
+    forget: Callable[[Session, Collection[str]], None] = lambda *_: None  # removes all that it has of some files
+    elsewhere: Callable[[Session], Collection[str]] = lambda _: ()  # says where this machine does not reach copies
 
 
 def optional_parts() -> tuple[OptionalPart, ...]:
