@@ -27,22 +27,16 @@ from store.home import NETWORK, file_system
 
 
 class Intervals(Struct, frozen=True):
-    """Watch intervals in seconds.
+    """Watch intervals in seconds."""
 
-    A root is ingested when nothing in it has changed for `quiet`, or after `max_wait` of steady change. It is scanned
-    in full every `rescan`, to catch changes without events, and every `poll` where there are no events at all. Every
-    `check` its presence is checked. After `rest` without a change idle jobs run, and `again` after they did; on a busy
-    machine, `busy` later.
-    """
-
-    quiet: float = 5.0
-    max_wait: float = 60.0
-    rescan: float = 3600.0
-    poll: float = 30.0
-    check: float = 5.0
-    rest: float = 120.0
-    again: float = 3600.0
-    busy: float = 60.0
+    quiet: float = 5.0  # without a change in a root, before it is ingested
+    max_wait: float = 60.0  # of steady change, before it is ingested
+    rescan: float = 3600.0  # between full scans, which catch changes without events
+    poll: float = 30.0  # between scans where there are no events at all
+    check: float = 5.0  # between checks whether roots are there
+    rest: float = 120.0  # without a change, before idle jobs run
+    again: float = 3600.0  # between two runs of idle jobs
+    busy: float = 60.0  # before they are tried again on a busy machine
 
 
 class _Root(Struct):

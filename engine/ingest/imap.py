@@ -341,34 +341,28 @@ _ROOM = 100 << 20  # bytes of the disk that stay free
 
 
 class Fetched(Struct):
-    """What was read of an account: `missing` messages were not sent by the server, `too_large` ones not asked for.
-
-    `marked` ones are deleted, junk or drafts by their flags.
-    """
+    """What was read of an account: its folders, and how many messages."""
 
     account: str
     folders: list[str]
     left_out: list[str]
     new: int = 0
     gone: int = 0
-    too_large: int = 0
-    missing: int = 0
-    marked: int = 0
+    too_large: int = 0  # not asked for
+    missing: int = 0  # not sent by the server
+    marked: int = 0  # deleted, junk or drafts by their flags
 
 
 @dataclass(slots=True)
 class MailReader:
-    """Brings the folders of an account up to date; one process at a time. PkbError, DiskFull: what was read stays.
-
-    It reads messages of `most` bytes at most; one that `is_forgotten` only to `restore` it.
-    """
+    """Brings the folders of an account up to date; one process at a time. PkbError, DiskFull: what was read stays."""
 
     connection: MailConnection
     mail: Path
-    most: int
+    most: int  # bytes of a message that is read
     is_forgotten: Callable[[bytes], bool]
     on_progress: Callable[[str, int, int | None], None]
-    restore: bool = False
+    restore: bool = False  # forgotten messages, too
     _fetched: Fetched = field(init=False)
 
     def read(self) -> Fetched:

@@ -164,16 +164,12 @@ _BODIES = frozenset(
 
 
 class Section(Struct, frozen=True):
-    """A section of a document's text. Without a role it is the body, whose passages have roles of their own.
-
-    `place` is the attached file that it is from, and the part of it; what another program `reads` of a file is no part
-    of a message's identity.
-    """
+    """A section of a document's text."""
 
     text: str
-    role: Role | None = None
-    place: str = ""
-    read: bool = False
+    role: Role | None = None  # None: the body, whose passages have roles of their own
+    place: str = ""  # the attached file that it is from, and the part of it
+    read: bool = False  # by another program: no part of a message's identity
 
 
 def sections_of(found: Sequence[Leaf], tree: Tree) -> list[Section]:
