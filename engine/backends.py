@@ -194,11 +194,7 @@ class Extractive(Retriever):
 
 
 class Generative(Retriever, ABC):
-    """Answers with a language model, as of the time when it was opened.
-
-    The reader judges what it writes, if there is one. Other tasks and collections may have the model with other
-    adapters; `problems` say why one that was chosen is not used.
-    """
+    """Answers with a language model, as of the time when it was opened; the reader, if there is one, judges the answers."""
 
     drafts = 0  # tokens at a time that are guessed from the evidence
     roles = False  # whether a role adapter fits the model
@@ -211,8 +207,8 @@ class Generative(Retriever, ABC):
     def __init__(self, opened: _OpenHome) -> None:
         super().__init__(opened)
         self._now, self._most = opened.now, opened.settings.model.max_tokens
-        self.by_task, self.by_collection = dict[str, Generative](), dict[str, Generative]()
-        self.problems: tuple[str, ...] = ()
+        self.by_task, self.by_collection = dict[str, Generative](), dict[str, Generative]()  # with other adapters
+        self.problems: tuple[str, ...] = ()  # why an adapter that was chosen is not used
 
     def _named(self, identity: str, *options: str) -> str:
         """Return the fingerprint of a model with this identity, read in these ways."""
@@ -351,10 +347,7 @@ class LocalModel(Generative):
         return opened.models.reading(key, lambda: self._read_by(model))
 
     def _calibrated(self, model: "Mlx") -> "Mlx":
-        """Have a model compute in the steps found at its first load on this GPU; on a processor they are fixed.
-
-        No KV is kept where computing it is sooner than loading it.
-        """
+        """Have a model compute in the steps found at its first load on this GPU; on a processor they are fixed."""
         from engine.kv.costs import calibrate, calibration
         from engine.models.load import Trial
         from engine.models.runtime import device
@@ -366,7 +359,7 @@ class LocalModel(Generative):
         trial = Trial(dataclasses.replace(model, yield_point=lambda: None), self._opened.home.cache)
         about = (model.name, model.context, trial.compute_s, trial.restore_s)
         found = calibration(self._opened.ledger, root, lambda: calibrate(*about))
-        self._keeps = self._keeps and found.saves_time
+        self._keeps = self._keeps and found.saves_time  # else computing KV is sooner than loading it
         return dataclasses.replace(model, sub_step=found.sub_step)
 
     def _arithmetic(self, model: "Mlx") -> dict[str, str]:

@@ -71,10 +71,7 @@ def unpack(kind: type[T], value: Any) -> T:
 
 
 class Request(Struct, frozen=True):
-    """A question, when and how it is asked, and every setting that it is asked under.
-
-    Its result is not stored if anything was forgotten since its epoch.
-    """
+    """A question, when and how it is asked, and every setting that it is asked under."""
 
     text: str
     options: AskOptions
@@ -83,7 +80,7 @@ class Request(Struct, frozen=True):
     keeps_tensors: bool
     collection: str | None
     streams: bool
-    epoch: int
+    epoch: int  # if anything was forgotten since, the result is not stored
 
 
 def request(opened: "Session", text: str, options: AskOptions, *, streams: bool) -> Any:
