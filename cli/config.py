@@ -50,8 +50,7 @@ def put(
             store = open_store(opened.home, opened.ledger, opened.settings.kv)
             before = store.index.totals().bytes
             store.collect()
-            gone = before - store.index.totals().bytes
-            if gone:
+            if gone := before - store.index.totals().bytes:
                 output.say(f"pkb: evicted {size(gone)} of KV cache")
 
 
@@ -77,18 +76,15 @@ def show(
     """
     with session() as opened:
         values = keys(opened.settings)  # first: it says what is wrong
-        own = chosen(opened.home.config)
+        own, told = chosen(opened.home.config), meanings()
         where = {key: str(opened.home.config) if key in own else "default" for key in values}
     if as_json:
-        rows = [
-            {"key": key, "value": value, "origin": where[key], "meaning": meanings()[key]}
-            for key, value in values.items()
-        ]
+        rows = [{"key": key, "value": values[key], "origin": where[key], "meaning": told[key]} for key in values]
         output.data({"settings": rows})
         return
     for key, value in values.items():
         tell(line(f"{key} = {value}" + (f"  ({where[key]})" if origin else "")), indent=" " * 8)
-        print(wrap(f"    {meanings()[key]}", output.width(), "    "))
+        print(wrap(f"    {told[key]}", output.width(), "    "))
 
 
 def me(

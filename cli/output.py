@@ -137,7 +137,7 @@ def error(code: int, message: str, next_step: str | None, *, as_json: bool, ques
     about = {} if question is None else {"question": question}
     if as_json:
         try:
-            result(about | {"error": {"code": code, "message": message, "next": next_step}}, "", as_json=True)
+            data(about | {"error": {"code": code, "message": message, "next": next_step}})
             return
         except BrokenPipeError:
             raise

@@ -241,8 +241,7 @@ def _title(places: Sequence[Source]) -> str:
     source = places[0]
     day = _day(source.date) if source.date else "no date"
     quoted = f", quoting {_day(source.written)}" if source.written else ""
-    parts = [one_line(source.title, 60) or "no subject", *_people(source), f"{day}{quoted}"]
-    return " · ".join(parts)
+    return " · ".join([one_line(source.title, 60) or "no subject", *_people(source), f"{day}{quoted}"])
 
 
 def _people(source: Source) -> list[str]:

@@ -365,10 +365,7 @@ class Pkb:
         return call(self.session, operations.open_loops, self.scope(filters), filters.kind, limit)
 
     def meeting(self, name: str = "", filters: Filters = NO_FILTERS, *, before: bool = False) -> "Report":
-        """Return what the newest meeting of a name brought, without a name the last; with `before`, what changed since.
-
-        UsageError if there is none.
-        """
+        """Return what the newest meeting of a name brought, or the last; `before`: what changed since. UsageError."""
         return call(self.session, operations.meeting, typed(name).strip() or "last", self.scope(filters), before)
 
     def digest(self, filters: Filters = NO_FILTERS, *, in_words: bool = False) -> "Report":

@@ -194,7 +194,7 @@ class Extractive(Retriever):
 
 
 class Generative(Retriever, ABC):
-    """Answers with a language model, as of the time when it was opened; the reader, if there is one, judges the answers."""
+    """Answers with a language model, as of the time when it was opened; the reader judges it, if there is one."""
 
     drafts = 0  # tokens at a time that are guessed from the evidence
     roles = False  # whether a role adapter fits the model

@@ -313,10 +313,7 @@ class Session:
 
     @cached_property
     def backend(self) -> "Backend":
-        """Return the backend that answers questions, a language model or quotes; it opens tables and embedder lazily.
-
-        NoModel if the configured model is not installed.
-        """
+        """Return the backend that answers questions, a model or quotes; NoModel if the one configured is not there."""
         from engine.backends import Extractive
 
         return self.model or Extractive(self)
