@@ -9,10 +9,10 @@ Where they are objects in a store, the ledger lists the size and time that the s
 
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from msgspec import Struct
@@ -23,6 +23,7 @@ from store.home import Identity, identity
 
 if TYPE_CHECKING:
     from store.database import Ledger
+    from store.tables import ObjectStore
 
 PLACE = "tables.place"  # the small value that names the object store with the tables, if they are in one
 TAKEN = "taken"  # the small value of a reader's ledger that says what it took over last
@@ -43,29 +44,13 @@ class Checksum(Struct, frozen=True):
     crc: int
 
 
-class Objects(Protocol):
-    """The files of the tables in an object store, which writes each as a whole or not at all; all raise Unreachable."""
-
-    def files(self) -> dict[str, Checksum]:
-        """Return what the store says of each file, by its path."""
-
-    def remove(self, paths: Sequence[str]) -> None:
-        """Remove files."""
-
-    def claim(self) -> None:
-        """Be the home that writes there; PkbError where another one has done so since."""
-
-    def confirm(self) -> None:
-        """Raise PkbError where another home has claimed the store since this one did."""
-
-
 class TableFiles:
     """The files of the tables that the ledger lists, by their paths in a folder; to change it needs the writer lock.
 
     A writer that died leaves files that are not listed, which the next one removes: every table is as before then.
     """
 
-    def __init__(self, ledger: "Ledger", folder: Path, objects: Objects | None = None) -> None:
+    def __init__(self, ledger: "Ledger", folder: Path, objects: "ObjectStore | None" = None) -> None:
         self._ledger, self._folder, self._objects = ledger, folder, objects
 
     def names(self) -> list[str]:

@@ -129,7 +129,8 @@ _ANSWER_S, _READ_S, _WRITE_S = 4, 5, 20  # for a look, which is tried twice; of 
 class ObjectStore:
     """The files of the tables as objects below s3://BUCKET/FOLDER; Unreachable where it does not answer or refuses.
 
-    Credentials and region are found as AWS's own programs find them, the endpoint in AWS_ENDPOINT_URL.
+    Each is written as a whole or not at all. Credentials and region are found as AWS's own programs find them, the
+    endpoint in AWS_ENDPOINT_URL.
     """
 
     def __init__(self, place: str, ledger: Ledger) -> None:
