@@ -270,20 +270,12 @@ class Identity(Struct, frozen=True):
     inode: int
 
 
-def identity(path: Path | str) -> Identity | None:
-    """Return a file's identity; None if there is no regular file."""
+def identity(file: Path | str | int) -> Identity | None:
+    """Return the identity of a file at a path, or open under a descriptor; None if there is no regular file."""
     try:
-        return _identity(os.lstat(path))
+        found = os.fstat(file) if isinstance(file, int) else os.lstat(file)
     except OSError:
         return None
-
-
-def open_identity(file: BinaryIO) -> Identity | None:
-    """Return the identity of an open file; None if it is not a regular one."""
-    return _identity(os.fstat(file.fileno()))
-
-
-def _identity(found: os.stat_result) -> Identity | None:
     if not stat.S_ISREG(found.st_mode):
         return None
     return Identity(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)

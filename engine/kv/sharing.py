@@ -24,7 +24,7 @@ from engine.settings import Settings
 from engine.types import Check, Checks
 from store.database import Ledger, read_only
 from store.errors import PkbError, UsageError
-from store.home import Home, open_identity
+from store.home import Home, identity
 from store.kv_files import KEY_BYTES, BadNode, Key, opened
 from store.kv_index import KvFolder
 from store.peers import HAVE, MOST_BODY, NODE, ROUNDED, PeerAddress, PeerBook, PeerSource, parse_address
@@ -56,7 +56,7 @@ def parse_keys(body: bytes) -> list[Key] | None:
 
 def size_of(nodes: KvFolder, key: Key, file: BinaryIO) -> int:
     """Return the bytes of an open file; BadNode unless its node was verified as it is now."""
-    node, found = nodes.index.find(key), open_identity(file)
+    node, found = nodes.index.find(key), identity(file.fileno())
     if node is None or found is None or found != node.verified:
         raise BadNode
     return found.size
