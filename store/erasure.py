@@ -235,7 +235,7 @@ class Eraser:
 
     def _rewrite_tables(self, on_step: OnStep) -> set[str]:
         """Rewrite the tables, which no user's home does; returns their former files."""
-        self._tables.remove_leftovers()
+        self._tables.files.settle()  # also what a writer that died left
         former = self._tables.stored()
         VectorStore(self._ledger, self._tables).drop_former()
         names = self._tables.names()

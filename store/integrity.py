@@ -43,7 +43,7 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
         return  # nothing read from it is reliable
     yield _damaged_rows(ledger)
     interrupted = "a write was interrupted: the next pkb ingest does it again"
-    yield Finding("journal", note=interrupted if tables.has_leftovers() else "")
+    yield Finding("journal", note=interrupted if tables.files.unlisted() else "")
     unfinished = "pkb forget was interrupted: deleted text may be left; the next pkb forget or pkb ingest finishes it"
     yield Finding("forget", unfinished if is_unfinished(ledger) else "")
     yield _privacy(home)

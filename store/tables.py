@@ -251,7 +251,7 @@ class Tables:
     def __init__(self, folder: Path, ledger: Ledger) -> None:
         place = ledger.get(PLACE)
         self._store = ObjectStore(place, ledger) if place else None
-        self._folder, self._ledger, self._files = folder, ledger, TableFiles(ledger, folder, self._store)
+        self._folder, self._ledger, self.files = folder, ledger, TableFiles(ledger, folder, self._store)
         self._changing: dict[str, Any] | None = None  # for writing, within `change`
 
     @contextmanager
@@ -261,23 +261,23 @@ class Tables:
         The block opens the transaction of the ledger that it is given: what was written until then counts from its end
         on. Where the block fails before, or the process dies, every table stays as it was. DiskFull.
         """
-        self._files.settle()
+        self.files.settle()
         self._changing = {}
         try:
             yield self._acknowledge
         except Exception:
             with suppress(OSError, sqlite3.Error, PkbError):  # else the next change does it
-                self._files.settle()
+                self.files.settle()
             raise
         finally:
             self._changing = None
 
     @contextmanager
     def _acknowledge(self, replaced: str = "") -> Iterator[None]:
-        written = self._files.written()
+        written = self.files.written()
         self._ledger.rows.execute("PRAGMA synchronous = FULL")  # for it tells which files there are
         with self._ledger.transaction():
-            self._files.add(written, replaced)
+            self.files.add(written, replaced)
             yield
 
     def add(self, name: str, rows: Sequence[Row], width: int = 0) -> None:
@@ -331,37 +331,29 @@ class Tables:
             self._create(name, data=rows, schema=table.schema, mode="overwrite")
             with acknowledge(name):
                 pass
-        self._files.settle()
-
-    def remove_leftovers(self) -> None:
-        """Remove what a writer that died left; needs the writer lock."""
-        self._files.settle()
+        self.files.settle()
 
     def stored(self) -> set[str]:
         """Return all files and objects of tables that are there, but for hints at the latest version."""
-        return {path for path in self._files.stored() if not path.endswith(".json")}
-
-    def has_leftovers(self) -> bool:
-        """Return whether a writer died and left something."""
-        return bool(self._files.unlisted())
+        return {path for path in self.files.stored() if not path.endswith(".json")}
 
     def names(self) -> list[str]:
         """Return the names of the tables."""
-        return self._files.names()
+        return self.files.names()
 
     def has(self, name: str) -> bool:
         """Return whether a table exists."""
-        return name in (self._changing or ()) or self._files.latest(name) is not None
+        return name in (self._changing or ()) or self.files.latest(name) is not None
 
     def drop(self, name: str) -> None:
         """Remove a table, if it exists."""
         with self.change() as acknowledge, acknowledge():
-            self._files.drop(name)
-        self._files.settle()
+            self.files.drop(name)
+        self.files.settle()
 
     def damaged(self, *, reads: bool = False) -> dict[str, list[str]]:
         """Return the tables of which files are missing or not as they were written, with those files."""
-        found = {name: self._files.damaged(name, reads=reads, whole=True) for name in self.names()}
+        found = {name: self.files.damaged(name, reads=reads, whole=True) for name in self.names()}
         for name in (name for name, files in found.items() if not files):
             try:
                 self.count(name)
@@ -376,9 +368,9 @@ class Tables:
         """
         if self._store:
             self._store.claim(whatever=True)
-        self._files.settle()
+        self.files.settle()
         for name, files in self.damaged(reads=True).items():
-            if not self._files.hold_rows(name, files):
+            if not self.files.hold_rows(name, files):
                 with suppress(DamagedTable):
                     self.rewrite(name)
                     continue
@@ -399,10 +391,10 @@ class Tables:
 
     def _table(self, name: str, width: int = 0) -> Any:
         """Return a table as it is read, or within a change as it is written, which creates it if there is none."""
-        mark, changing = self._files.latest(name), self._changing
+        mark, changing = self.files.latest(name), self._changing
         if changing is not None and name in changing:
             return changing[name]
-        if self._files.damaged(name) or (mark is None and changing is None):
+        if self.files.damaged(name) or (mark is None and changing is None):
             raise DamagedTable(name)
         if mark is None:
             fields = {"documents": _DOCUMENTS, "chunks": _CHUNKS}.get(name, _VECTORS)
