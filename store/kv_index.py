@@ -7,6 +7,7 @@ was left of one that died, and is cleaned up.
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -165,10 +166,7 @@ class Match:
 
 def path_keys(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Key]:
     """Return the key of every prefix of a prompt, the root's first."""
-    keys = [root.key]
-    for ids in segments:
-        keys.append(kv_files.child_key(keys[-1], ids))
-    return keys
+    return list(accumulate(segments, kv_files.child_key, initial=root.key))
 
 
 _STRAYS = (SUFFIX, PARTIAL, ".owner")  # the last of homes of earlier versions
@@ -190,16 +188,13 @@ class KvFolder:
         return Locks(self.folder).sole("kv", timeout_s)
 
     def check(self, node: Node, *, read_data: bool = False) -> bool:
-        """Return whether a node's file is intact, and remove the node if not.
-
-        A file that has not changed since it was last verified costs one `stat`.
-        """
+        """Return whether a node's file is intact, and remove the node if not."""
         if not (intact := self.is_intact(node, read_data=read_data)):
             self.remove_damaged(node)
         return intact
 
     def is_intact(self, node: Node, *, read_data: bool) -> bool:
-        """Return whether a node's file is intact."""
+        """Return whether a node's file is intact; one `stat` tells that of a file unchanged since it was verified."""
         known, path = self.index.find(node.key), self.path_of(node.key)
         found = identity(path)
         if known is None or found is None:
