@@ -145,10 +145,7 @@ class PeerBook:
             raise UsageError(f"there is no peer {name}", "pkb peer list") from None
 
     def context(self, peers: list[KnownPeer], *, server: bool) -> ssl.SSLContext:
-        """Return TLS 1.3 with this machine's key, for connections to these peers alone, or from them.
-
-        No session is resumed: each connection is checked again, so that a removed peer stays out.
-        """
+        """Return TLS 1.3 with this machine's key, for connections to these peers alone, or from them."""
         path = self._folder / _OWN
         if not path.exists():
             raise PkbError("this machine has no key yet", "pkb peer id")
@@ -159,7 +156,7 @@ class PeerBook:
         made.check_hostname = False  # the certificate is known, wherever it is
         made.verify_mode = ssl.CERT_REQUIRED
         if server:
-            made.num_tickets = 0
+            made.num_tickets = 0  # no session is resumed: each is checked again, so that a removed peer stays out
         made.load_cert_chain(path)
         for peer in peers:
             made.load_verify_locations(cadata=peer.certificate)

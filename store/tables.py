@@ -53,11 +53,8 @@ def _stand_in(name: str) -> None:
 
 @contextmanager
 def _quick_import() -> Iterator[None]:
-    """Import LanceDB without collecting garbage, of which there is none, and without comparing overriding methods.
-
-    LanceDB itself does not compare their signatures from Python 3.12 on.
-    """
-    checks = vars(import_module("overrides")) if sys.version_info < (3, 12) else {}
+    """Import LanceDB without collecting garbage, of which there is none, and without comparing overriding methods."""
+    checks = vars(import_module("overrides")) if sys.version_info < (3, 12) else {}  # from 3.12 on, LanceDB does not
     override, collects = checks.get("override"), gc.isenabled()
 
     def mark(method: Any) -> Any:
@@ -362,12 +359,9 @@ class Tables:
         return {name: files for name, files in found.items() if files}
 
     def repair(self) -> None:
-        """Rewrite damaged tables, and drop those whose rows are lost; breaks readers, so be alone.
-
-        An object store that another home wrote to is this one's from now on.
-        """
+        """Rewrite damaged tables, and drop those whose rows are lost; breaks readers, so be alone."""
         if self._store:
-            self._store.claim(whatever=True)
+            self._store.claim(whatever=True)  # where another home wrote to it, too
         self.files.settle()
         for name, files in self.damaged(reads=True).items():
             if not self.files.hold_rows(name, files):

@@ -207,9 +207,8 @@ class Scope(Struct, frozen=True):
     """The filters of a question; None filters nothing.
 
     `sender` and `recipient` are an address or a domain, or words of a name or of an address before the @: see
-    `PersonFilter`; of several, one a line, any will do.
-    `since` is inclusive and `until` exclusive; both are compared with the local day of each document. `document` is an
-    id.
+    `PersonFilter`; of several, one a line, any will do. `since` is inclusive and `until` exclusive; both are compared
+    with the local day of each document. `document` is an id.
     """
 
     sender: str | None = None
@@ -354,13 +353,9 @@ def table_of(fingerprint: str) -> str:
 
 
 _ADDRESS = re.compile(r"[^\s<>@]+@[^\s<>@]+")
-
 _OWN_ADDRESS = re.compile(r"(?:\A|<)([^\s<>@]+@([^\s<>@]+))>?\Z")  # of a person as shown, and its domain
-
 _DOMAIN = re.compile(r"@[^\s<>@]+")
-
 _UNSPACED_SIGN = r"\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"  # each sign is a word
-
 _WORD = rf"[{_UNSPACED_SIGN}]|[^\W_{_UNSPACED_SIGN}]+"  # compiled when it is used, since it takes 2 ms
 
 

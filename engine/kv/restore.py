@@ -2,8 +2,7 @@
 
 match -> plan -> load or compute -> borrow -> compute the rest -> (decode) -> keep. Whatever the plan, the tensors are
 bit-identical: all ways end at the same sub-steps. Files are read in another thread, with no wait longer than computing
-takes; KV from another machine is verified before use. Knows the model, the store and the remote by
-their methods.
+takes; KV from another machine is verified before use. Knows the model, the store and the remote by their methods.
 """
 
 import os
