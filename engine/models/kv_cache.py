@@ -356,10 +356,7 @@ def cut(cache: Cache, start: int, stop: int, captured: Captured | None = None) -
 
 
 def restore(cache: Cache, paths: Sequence[Path]) -> Cache:
-    """Fill an empty cache from files, one per segment; returns it. UnreadableCache if one is missing or does not fit.
-
-    Arrays are read in the calling thread.
-    """
+    """Fill an empty cache from files, one a segment; returns it. UnreadableCache if one is missing or does not fit."""
     try:
         opened: list[Any] = [mx.load(str(path)) for path in paths]  # read by the thread that evaluates them
         for name, part in _parts(cache):
@@ -447,19 +444,14 @@ class FixedKeys(Exception):
 
 
 def rotated(rope: Rope, keys: Any, by: int) -> Any:
-    """Rotate keys, (1, heads, tokens, width), by a number of positions.
-
-    Each is passed as a one-token text, because a rope counts tokens.
-    """
+    """Rotate keys, (1, heads, tokens, width), by a number of positions."""
+    # Each is passed as a one-token text, because a rope counts tokens.
     wide = keys.transpose(2, 1, 0, 3).astype(mx.float32)
     return rope(wide, offset=by).transpose(2, 1, 0, 3).astype(keys.dtype)
 
 
 def ropes(model: Any, cache: Sequence[Any], context: int = _OFFSETS[-1]) -> Ropes:
-    """Return the ropes of a model, given an empty cache of it; FixedKeys if its keys cannot be moved.
-
-    Reads only the weights of the first layer.
-    """
+    """Return the ropes of a model, given an empty cache of it; FixedKeys if its keys cannot be moved."""
     if not is_sliceable(list(cache)):
         raise FixedKeys("it does not keep the keys and values of every token")
     if len(model.layers) != len(cache):
@@ -470,7 +462,7 @@ def ropes(model: Any, cache: Sequence[Any], context: int = _OFFSETS[-1]) -> Rope
         if len(named) != 1 or not callable(named[0]):
             raise FixedKeys("it has more than one rope" if named else "its layers have no rope")
         found += named
-    model(mx.array([[1, 1, 1]]), cache=list(cache))  # one token three times; evaluated lazily
+    model(mx.array([[1, 1, 1]]), cache=list(cache))  # one token three times, lazily: only the first layer is read
     for rope, layer in zip(found, cache, strict=True):
         _try(rope, layer.keys_and_values()[0].shape[-1], [at for at in _OFFSETS if at < context])
     # The first layer's keys of one token at three positions must differ by rotation alone.

@@ -199,10 +199,7 @@ def threads_of(ledger: Ledger | None) -> int:
 
 
 def arithmetic() -> dict[str, str]:
-    """Return everything that affects the rounding of a result: tensors are bit-identical only if it is equal.
-
-    The BLAS library is the one that load_blas has loaded.
-    """
+    """Return everything that affects the rounding of a result: tensors are bit-identical only if it is equal."""
     from importlib.metadata import version
 
     blas, threads = _loaded[0] if _loaded else ("", "")
@@ -215,15 +212,12 @@ def arithmetic() -> dict[str, str]:
         "blas": blas,
         "threads": str(threads),
         "mlx": version("mlx"),
-        "softmax": f"numpy {version('numpy')}, not compiled" if device() == "cpu" else "",
+        "softmax": f"numpy {version('numpy')}, not compiled" if on == "cpu" else "",
     }
 
 
 def gpu_parts(info: Mapping[str, Any], software: str) -> dict[str, str]:
-    """Return what kernels on a GPU are chosen by: its architecture, and the software that compiles or brings them.
-
-    That is macOS itself, or NVIDIA's libraries.
-    """
+    """Return what a GPU's kernels are chosen by: its architecture, and the version of macOS or NVIDIA's libraries."""
     return {"architecture": str(info.get("architecture", "")), "software": software}
 
 
