@@ -162,13 +162,10 @@ _LOCAL_ROOTS = ("/", "/System/Volumes/Data")  # of a Mac
 
 
 def unsafe_place(folder: Path, mounts: Path = MOUNTS) -> str:
-    """Return why SQLite is not safe in a folder, which may not exist: a network disk or a synced folder; else empty.
-
-    Takes microseconds: an exact hit waits for it.
-    """
+    """Return why SQLite is not safe in a folder, which may not exist: a network disk or a synced folder; else empty."""
     real = existing(Path(os.path.realpath(folder)))
     parts = {part.casefold().partition(" - ")[0].partition(" (")[0]: part for part in (*folder.parts, *real.parts)}
-    places = [str(real), *map(str, real.parents)]  # as text, which is faster than paths
+    places = [str(real), *map(str, real.parents)]  # as text, which is faster than paths: an exact hit waits
     marks = (name for place in places for mark, name in _SYNC_MARKS.items() if os.access(f"{place}/{mark}", os.F_OK))
     if synced := next((parts[one] for one in parts if one in _SYNCED), "") or next(marks, ""):
         return f"{folder} is in a synced folder ({synced}), where syncing can damage it"

@@ -152,13 +152,10 @@ def _privacy(home: Home) -> Finding:
 
 
 def _places(ledger: Ledger) -> Finding:
-    """Find documents without a place, and places of documents that are not stored.
-
-    A removal that was interrupted has marked its documents: see `Catalog.drop`.
-    """
+    """Find documents without a place, and places of documents that are not stored."""
     lost = "SELECT document FROM places WHERE document NOT IN (SELECT id FROM documents)"
     homeless = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM places)"
-    sql = (lost, f"{homeless} AND NOT rechunk")
+    sql = (lost, f"{homeless} AND NOT rechunk")  # an interrupted removal has marked its documents: see `Catalog.drop`
     found = tuple(sorted({row[0] for one in sql for row in ledger.rows.execute(one)}))
     former = """SELECT count(DISTINCT document) FROM places WHERE document NOT IN (
                 SELECT document FROM places WHERE item >= 0)"""

@@ -264,15 +264,12 @@ def first_key(ids: Sequence[int], sub_step: int) -> Key | None:
 
 
 def borders(length: int, sub_step: int) -> list[int]:
-    """Return where the sub-steps of a segment end: counted from its start, a short remainder joins the last one.
-
-    Every call of a model reads all of its weights, which a few remaining tokens are not worth.
-    """
+    """Return where the sub-steps of a segment end: counted from its start, a short remainder joins the last one."""
     if length <= 0:
         return []
     ends = list(range(sub_step, length, sub_step))
     if ends and (length - ends[-1]) * 2 < sub_step:
-        ends.pop()
+        ends.pop()  # every call of a model reads all of its weights, which so few tokens are not worth
     return [*ends, length]
 
 
@@ -284,13 +281,11 @@ def beginnings(segments: Sequence[tuple[int, ...]], sub_step: int) -> Iterator[l
 
 
 def shared(ids_a: Sequence[int], ids_b: Sequence[int], sub_step: int) -> int:
-    """Count the first tokens that two segments can share: up to a border of both, or all where both are equal.
-
-    Anything else would be computed in another grouping than without the cache, and differ in the last digits.
-    """
+    """Count the first tokens that two segments can share: up to a border of both, or all where both are equal."""
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(ids_a, ids_b, strict=False)))
     if common == len(ids_a) == len(ids_b):
         return common
+    # Anything else would be computed in another grouping than without the cache, and differ in the last digits.
     of_both = set(borders(len(ids_a), sub_step)) & set(borders(len(ids_b), sub_step))
     return max((end for end in of_both if end <= common and end % sub_step == 0), default=0)
 

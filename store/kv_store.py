@@ -24,11 +24,9 @@ Score = Callable[[Node, float], float]  # of a node, now (seconds since the epoc
 
 
 def value(half_life_s: float, node: Node, now: float) -> float:
-    """Score by the seconds that a node is expected to save per byte; those of one that is not used any more decay.
-
-    The deeper a node, the less likely its whole prefix repeats: our own, from replays of questions.
-    """
+    """Score by the seconds that a node is expected to save per byte; those of one that is not used any more decay."""
     decay = float(2.0 ** (-max(now - node.last_used, 0.0) / half_life_s))
+    # The deeper a node, the less likely its whole prefix repeats: our own, from replays of questions.
     return node.seconds * (1 + node.uses) * decay / (node.bytes * node.depth)
 
 

@@ -178,15 +178,13 @@ def blocked(what: str, *files: Path, step: str = "try again when it is done") ->
 
 @contextmanager
 def naming_writer(database: Path) -> Iterator[None]:
-    """Raise Locked, with the process that writes, where a block finds a database locked for longer than SQLite waits.
-
-    Of a database with a write-ahead log, the locks are on its shared memory.
-    """
+    """Raise Locked, with the process that writes, where a block finds a database locked longer than SQLite waits."""
     try:
         yield
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
             raise
+        # Of a database with a write-ahead log, the locks are on its shared memory.
         raise blocked("another pkb is writing", database.with_name(f"{database.name}-shm")) from None
 
 

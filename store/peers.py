@@ -175,10 +175,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def web_certificate(path: Path, names: Sequence[str]) -> Path:
-    """Write a key with a certificate for some host names and addresses, signed by itself; keep one that has them all.
-
-    Browsers take P-256 keys and no Ed25519, and certificates of at most 825 days (CA/Browser Forum, Ballot 193).
-    """
+    """Write a key with a certificate for host names and addresses, signed by itself; keep one that has them all."""
     from datetime import UTC, datetime, timedelta
     from ipaddress import ip_address
 
@@ -200,6 +197,7 @@ def web_certificate(path: Path, names: Sequence[str]) -> Path:
         is_private = path.stat().st_mode & 0o077 == 0  # else somebody may have read the key
         if is_private and found == wanted and kept.not_valid_after_utc > now + timedelta(days=30):
             return path
+    # Browsers take P-256 keys and no Ed25519, and certificates of at most 825 days (CA/Browser Forum, Ballot 193).
     key, name = generate_private_key(SECP256R1()), x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "pkb")])
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
     builder = builder.serial_number(x509.random_serial_number()).add_extension(wanted, critical=False)

@@ -151,12 +151,10 @@ def plain_words(text: str) -> list[str]:
 
 
 def text_names(row: "Row", own: str) -> list[str]:
-    """Return the names by which a message is recognised: id, sender and own words, few words with the title.
-
-    The second name has no sender: a mailing list may have put its own address there.
-    """
+    """Return the names by which a message is recognised: id, sender and own words, few words with the title."""
     words = plain_words(own)
     few = plain_words(row["title"]) if len(words) < FEW_WORDS else []
+    # The second name has no sender: a mailing list may have put its own address there.
     senders = (address(row["sender"]), "") if words and row["message_id"] else ()
     return [f"text\0{row['message_id']}\0{one}\0{' '.join(few + words)}" for one in senders]
 
@@ -477,10 +475,7 @@ class Hit:
         return self.chunk.author if self.is_quoted else self.sender
 
     def speaker_of(self, quote: str) -> str | None:
-        """Return the speaker of a quoted part of a transcript; None for mail, or if the speaker is unknown.
-
-        The speaker is unknown if two people say the same words.
-        """
+        """Return the speaker of a quote from a transcript; None for mail, if nobody is known, or two people say it."""
         if not self.is_meeting:
             return None
         text, found = self.chunk.text, turns(self.chunk.text, frozenset(self.recipients))

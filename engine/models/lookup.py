@@ -142,13 +142,11 @@ def package_folders(name: str) -> list[Path]:
 
 
 def digest(path: Path, notes: Path | None = None) -> str:
-    """Return a file's BLAKE2b digest, remembered in the folder `notes` while nobody writes to the file.
-
-    Writing changes size, mtime, ctime or inode; programs can set the mtime back, not the ctime.
-    """
+    """Return a file's BLAKE2b digest, remembered in the folder `notes` while nobody writes to the file."""
     note, state = None, ""
     if notes is not None:
         stat = path.stat()
+        # Writing changes one of these; programs can set the mtime back, not the ctime.
         state = f"{path.resolve()}\n{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}"
         note = notes / f"digest-{_short(state)}"
         with suppress(OSError, UnicodeDecodeError):

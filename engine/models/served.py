@@ -307,12 +307,10 @@ def describe(client: ServerClient) -> tuple[str, int | None, str]:
 
 
 def _listed(client: ServerClient) -> dict[str, dict[str, Any]]:
-    """Return the server's entry for each of its models, by name; PkbError if this is not a model server.
-
-    mlx_lm lists the models in the Hugging Face cache; without that folder its reply is empty.
-    """
+    """Return the server's entry for each of its models, by name; PkbError if this is not a model server."""
     try:
         body = b"".join(client.stream(("GET", f"{client.endpoint.path}/models", None), _DESCRIBE_S))
+        # mlx_lm lists the models in the Hugging Face cache; without that folder its reply is empty.
         found = (json.loads(body) if body else {"data": []})["data"]
         return {row["id"]: row for row in found or () if isinstance(row["id"], str)}
     except Refused as error:
