@@ -179,15 +179,12 @@ def _joined(units: Sequence[Unit]) -> Unit:
 
 @dataclass(frozen=True, slots=True)
 class PromptReader:
-    """A model with its KV store (None: store nothing). With `ropes`, prompts are prefilled in blocks.
-
-    Of each block the first `links` tokens are computed in their place.
-    """
+    """A model with its KV store (None: store nothing). With `ropes`, prompts are prefilled in blocks."""
 
     model: LanguageModel
     kept: KvBinding | None = None
     ropes: Ropes | None = None
-    links: int = LINKS
+    links: int = LINKS  # first tokens of each block, which are computed in their place
 
     def paths(self, segments: Sequence[Ids]) -> list[tuple[Ids, ...]]:
         """Return the path of each node that segments are read from: all prefixes, or the system segment and blocks."""

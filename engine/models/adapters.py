@@ -61,17 +61,14 @@ def base_in(path: Path) -> str:
 
 
 def base_of(folder: Path) -> str:
-    """Return an identifier of a model that does not depend on how its weights are quantized; empty if there is none.
-
-    It is made of the sizes of the model and its final norm, which all quantized forms leave as it is.
-    """
+    """Return an identifier of a model that does not depend on how its weights are quantized; empty if there is none."""
     try:
         config = json.loads((folder / lookup.CONFIG).read_text("utf-8"))
         sizes = [int(config[name]) for name in _SIZES]
         index, file = folder / INDEX, "model.safetensors"
         if index.is_file():
             file = str(json.loads(index.read_text("utf-8"))["weight_map"][_NORM])
-        norm = _bfloat16s(folder / file, _NORM)
+        norm = _bfloat16s(folder / file, _NORM)  # which all quantized forms leave as it is
     except _DAMAGED:
         return ""
     return blake2b(struct.pack(f"<{len(sizes)}q", *sizes) + norm, digest_size=16).hexdigest()

@@ -178,13 +178,11 @@ def array(tensor: Tensor) -> Any:
 
 
 def pack(name: str, array: Any, bits: int) -> dict[str, Any]:
-    """Return keys or values, (1, heads, tokens, width), in stored form: unchanged, or in 8 bits with scales.
-
-    Each token and head has its own scales, so that its stored form does not depend on the others.
-    """
+    """Return keys or values, (1, heads, tokens, width), in stored form: unchanged, or in 8 bits with scales."""
     *shape, width = array.shape
     if not bits or not width:
         return {name: mx.contiguous(array)}
+    # Each token and head has its own scales, so that its stored form does not depend on the others.
     rows = array.reshape(*shape, -1, width if width % GROUP else GROUP).astype(mx.float32)
     scales = (mx.abs(rows).max(axis=-1) / _INT8_MAX).astype(array.dtype)
     scales = mx.where(scales == 0, 1, scales)  # all zeros, or too small for a half-precision scale

@@ -43,15 +43,12 @@ ANSWERED = ({"role": "assistant", "content": ANSWER},)
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """A chat template's text before, between and after the system and user messages.
-
-    `ended` is the text after an answer, empty if the template cannot render one.
-    """
+    """A chat template's text before, between and after the system and user messages."""
 
     opening: str
     turning: str
     closing: str
-    ended: str
+    ended: str  # after an answer; empty if the template cannot render one
 
 
 def find_template(folder: Path, config: Mapping[str, Any]) -> str | None:

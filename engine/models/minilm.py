@@ -377,16 +377,13 @@ NORMS = {"n1": "attention.output.LayerNorm", "n2": "output.LayerNorm"}
 
 
 class Mark(Struct, frozen=True):
-    """A span of characters that may answer, and its scores as logits.
-
-    `margin` is its score less that of no answer in its window, `evidence` the best score of its tokens as support.
-    """
+    """A span of characters that may answer, and its scores as logits."""
 
     start: int
     end: int
-    margin: float
+    margin: float  # its score less that of no answer in its window
     relevance: float
-    evidence: float
+    evidence: float  # the best score of its tokens as support
 
     @property
     def score(self) -> float:
@@ -395,12 +392,9 @@ class Mark(Struct, frozen=True):
 
 
 class WindowScores(Struct, frozen=True):
-    """The scores of all tokens of a window of a text, with the characters of the text that each covers.
+    """The scores of all tokens of a window of a text, with the characters of the text that each covers."""
 
-    Offsets are negative in the header, which stands before the text.
-    """
-
-    spans: NDArray[np.int64]  # (tokens, 2)
+    spans: NDArray[np.int64]  # (tokens, 2); negative in the header, which stands before the text
     start: Floats
     end: Floats
     evidence: Floats

@@ -221,13 +221,11 @@ def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def open_headless(folder: Path) -> Any:
-    """Open a Qwen3 without its head, whose `model` returns hidden states, (texts, tokens, width) after the final norm.
-
-    An embedder's weights may lack a head, and the prefix of layer names, whatever its config says.
-    """
+    """Open a Qwen3 without its head; its `model` returns hidden states, (texts, tokens, width) after the final norm."""
     from mlx_lm.models.qwen3 import Model, ModelArgs
     from mlx_lm.utils import load_model
 
+    # An embedder's weights may lack a head, and the prefix of layer names, whatever its config says.
     def sanitize(arrays: Mapping[str, Any]) -> dict[str, Any]:
         layers = {name: array for name, array in arrays.items() if not name.startswith("lm_head.")}
         return {f"model.{name.removeprefix('model.')}": array for name, array in layers.items()}

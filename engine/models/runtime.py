@@ -129,15 +129,13 @@ def require_backend() -> None:
 
 
 def install_command(*extras: str) -> str:
-    """Return a command that adds what is missing, MLX's backend and `extras`, to this installation, removing nothing.
-
-    Reinstalling pkb by uv or pipx would remove an extra that is not named and all that was added since.
-    """
+    """Return a command that adds what is missing, MLX's backend and `extras`, to the installation, removing nothing."""
     import json
     from importlib.metadata import distribution
     from shlex import quote
     from urllib.parse import unquote, urlsplit
 
+    # Reinstalling pkb by uv or pipx would remove an extra that is not named and all that was added since.
     origin = json.loads(distribution("pkb").read_text("direct_url.json") or "{}")
     checkout = unquote(urlsplit(origin.get("url", "")).path) or "."
     backend = ["cpu"] if sys.platform == "linux" and not _cuda_wheels() else []  # the same files as of CUDA's

@@ -98,14 +98,11 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The tokens that a model's chat template adds around a prompt; empty if the model has no template.
+    """The tokens that a model's chat template adds around a prompt; empty if the model has no template."""
 
-    `opening` begins the system segment, `turning` ends it and opens the user's turn, `closing` ends the last segment.
-    """
-
-    opening: tuple[int, ...] = ()
-    turning: tuple[int, ...] = ()
-    closing: tuple[int, ...] = ()
+    opening: tuple[int, ...] = ()  # begins the system segment
+    turning: tuple[int, ...] = ()  # ends it and opens the user's turn
+    closing: tuple[int, ...] = ()  # ends the last segment
 
 
 class LanguageModel(Protocol):
