@@ -26,10 +26,7 @@ _OVER = ", ".join(f"{name} = excluded.{name}" for name in ("question", *_REPLACE
 
 @dataclass(frozen=True, slots=True)
 class CachedAnswer:
-    """An entry: `reply` is the answer's JSON, empty unless the state is answered; `evidence` its chunk ids, in order.
-
-    Comparison leaves out the use counts.
-    """
+    """An entry: `reply` is the answer's JSON, empty unless the state is answered; `evidence` its chunk ids in order."""
 
     question: str
     scope: str
@@ -236,16 +233,13 @@ class RefreshCandidates(LedgerRows):
 
 
 class Notice(Struct, frozen=True):
-    """A correction to show: an answer `before` and `after` (None: there is no answer any more).
-
-    `cause` is the JSON of the source that changed it, empty where none did.
-    """
+    """A correction to show: an answer `before` and `after` (None: there is no answer any more)."""
 
     key: bytes
     kind: Literal["wrong", "changed"]
     before: str
     after: str | None
-    cause: str
+    cause: str  # the JSON of the source that changed it, empty where none did
     at: float  # seconds since the epoch
 
 

@@ -27,15 +27,12 @@ class PathInside:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The three paths of one pkb, data, a cache that backups may leave out, and the config file; and those inside.
-
-    A reader's home has a `source`, the data of the one whose search tables it reads.
-    """
+    """The three paths of one pkb, data, a cache that backups may leave out, and the config file; and those inside."""
 
     data: Path
     cache: Path
     config: Path
-    source: Path | None = None
+    source: Path | None = None  # of a reader's home: the data of the one whose search tables it reads
 
     ledger = PathInside("data", "ledger.db")  # SQLite: everything that is counted or looked up by key
     tables = PathInside("bank", "tables")  # LanceDB: everything that is searched

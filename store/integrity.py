@@ -24,15 +24,12 @@ from store.tables import MARKS, Tables
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check: its name, what is wrong (empty if nothing is), and the documents concerned.
-
-    A `note` describes something that is not wrong and needs no repair.
-    """
+    """The result of one check: its name, what is wrong (empty if nothing is), and the documents concerned."""
 
     name: str
     wrong: str = ""
     documents: tuple[str, ...] = ()
-    note: str = ""
+    note: str = ""  # on something that is not wrong and needs no repair
 
 
 def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> Iterator[Finding]:
@@ -71,16 +68,13 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What a repair leaves to the next `pkb ingest`: documents to read again from these files, chunks to embed.
-
-    `files` that are `gone` cannot be read again. `roots` says whether the ingested folders are still known.
-    """
+    """What a repair leaves to the next `pkb ingest`: documents to read again from these files, chunks to embed."""
 
     documents: int = 0
     files: tuple[str, ...] = ()
-    gone: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()  # those of the files that cannot be read again
     embeddings: int = 0
-    roots: bool = True
+    roots: bool = True  # whether the ingested folders are still known
 
 
 def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> Repaired:

@@ -101,22 +101,16 @@ class FilePart(Struct, frozen=True):
 
 
 class FileText(Struct, frozen=True):
-    """The text of a file, and the date that it gives itself; why there is none, or what could not be read.
-
-    `unread` is what any program shows of it, as that it is encrypted, `problem` that it is damaged or too large.
-    """
+    """The text of a file, and the date that it gives itself; why there is none, or what could not be read."""
 
     parts: tuple[FilePart, ...] = ()
     date: datetime | None = None
-    unread: str = ""
-    problem: str = ""
+    unread: str = ""  # what any program shows of it, as that it is encrypted
+    problem: str = ""  # that it is damaged or too large
 
 
 class Chunk(Struct, frozen=True, gc=False):
-    """About 100 words of one document; `header` (who, when, what) is searched and embedded with its text.
-
-    `origin` is the header that a model is shown instead, with addresses.
-    """
+    """About 100 words of one document; `header` (who, when, what) is searched and embedded with its text."""
 
     id: str
     document: str
@@ -128,7 +122,7 @@ class Chunk(Struct, frozen=True, gc=False):
     role: Role = "body"
     written: datetime | None = None  # of a quote or forward, in its writer's zone; None where that is not known
     author: str = ""  # of a quote or forward, as it says; empty where it does not; of a file, the part of it
-    origin: str = ""
+    origin: str = ""  # the header that a model is shown instead, with addresses
 
     @property
     def place(self) -> str:
@@ -173,14 +167,11 @@ LONGEST_SPEAKER = 100  # characters of a speaker's name
 
 
 class ChunkTurn(Struct, frozen=True):
-    """Consecutive lines of one speaker, or of nobody known, in a chunk of a transcript: offsets of its text.
-
-    It begins with the name at `start`, where there is one, and with what is said at `said`.
-    """
+    """Consecutive lines of one speaker, or of nobody known, in a chunk of a transcript: offsets of its text."""
 
     speaker: str | None
-    start: int
-    said: int
+    start: int  # of the name, where there is one
+    said: int  # of what is said
     end: int
 
 
@@ -434,14 +425,11 @@ def quoted(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A chunk that a search found, with the metadata of its document, and its score once it is ranked.
-
-    `tokens` are `words(header + newline + text)` joined by single spaces; `vector` is a unit row, None until embedded.
-    """
+    """A chunk that a search found, with the metadata of its document, and its score once it is ranked."""
 
     chunk: Chunk
-    tokens: str
-    vector: Vectors | None = field(repr=False, compare=False)
+    tokens: str  # `words(header + newline + text)`, joined by single spaces
+    vector: Vectors | None = field(repr=False, compare=False)  # a unit row, None until embedded
     date: datetime | None  # aware, in its writer's zone; not later than its document was first seen
     sender: str
     recipients: tuple[str, ...]
