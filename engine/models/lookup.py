@@ -153,8 +153,7 @@ def digest(path: Path, notes: Path | None = None) -> str:
             found, _, check = note.read_text(encoding="ascii").partition(" ")
             if check == _short(state + found):
                 return found
-    with path.open("rb") as file:
-        found = file_digest(file, lambda: blake2b(digest_size=32)).hexdigest()
+    found = _digest(path)
     if note:
         with suppress(OSError):  # a full disk: the file is read again next time
             note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -167,6 +166,11 @@ def digest(path: Path, notes: Path | None = None) -> str:
 
 def _short(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, lambda: blake2b(digest_size=32)).hexdigest()
 
 
 CONFIG, INDEX, TOKENS, WEIGHTS = "config.json", "model.safetensors.index.json", "tokenizer.json", "model*.safetensors"
