@@ -9,7 +9,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Final, NoReturn
@@ -71,7 +71,8 @@ class Ledger:
             yield
         finally:
             for name, value in zip(_FOR_MANY, before, strict=True):
-                self.rows.execute(f"PRAGMA {name} = {value}")
+                with suppress(sqlite3.Error):  # where the disk failed, its error is the one to tell
+                    self.rows.execute(f"PRAGMA {name} = {value}")
 
     def get(self, name: str) -> str | None:
         """Return a small value by name."""

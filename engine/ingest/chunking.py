@@ -331,7 +331,7 @@ def _share(tasks: Sequence[Files], how: _How, ahead: int) -> Generator[FileState
                         skipped -= 1
                     else:
                         yield one
-        except ChildProcessError:
+        except OSError:
             for task in left:
                 yield from islice(_read(task, how), known, None)
                 yield None
@@ -354,7 +354,7 @@ def _share(tasks: Sequence[Files], how: _How, ahead: int) -> Generator[FileState
 
 
 def _values(tasks: Iterable[Files], how: _How, ahead: int) -> Generator[FileState | ParsedItem | None, None, None]:
-    """Yield what a process reads, as far as it comes; ChildProcessError if none starts. It ends with this one."""
+    """Yield what a process reads, as far as it comes; OSError if none starts. It ends with this one."""
     from subprocess import DEVNULL, PIPE, Popen  # slow to load
 
     with TemporaryFile() as asked:

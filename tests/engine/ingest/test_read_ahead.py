@@ -1,6 +1,7 @@
 """Files read by processes ahead of what is committed: the same as in this process, whatever ends meanwhile."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -155,9 +156,12 @@ def test_what_is_not_taken_ends_its_processes(tmp_path: Path) -> None:
     assert (len(started), [one for one in started if one.is_running()]) == (2, [])
 
 
-def test_where_no_process_starts_files_are_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("program", ["true", "missing/python"])
+def test_where_no_process_starts_files_are_read_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
     files = archive(tmp_path)
-    monkeypatch.setattr(sys, "executable", "/bin/true")
+    monkeypatch.setattr(sys, "executable", shutil.which(program) or program)
     assert list(reading(files)) == here(files)
 
 
