@@ -26,7 +26,7 @@ from engine.ingest.files import read_all
 from engine.ingest.scan import state_of
 from engine.ingest.types import ParseLimits
 from store.errors import PkbError, UsageError
-from store.types import FileState, Vectors
+from store.types import FileState, ParsedItem, Vectors, replace
 from tests.demo import DATA, environment
 from tests.engine.ingest.box import mail
 from tests.engine.ingest.ray_cluster import started, workers
@@ -91,6 +91,12 @@ def files_of(folder: Path) -> Files:
     return [(path, state) for path in found if (state := state_of(path))]
 
 
+def read_by(cluster: Cluster, files: Files, root: Path) -> list[FileState | ParsedItem]:
+    """Return what workers read, without what they prepared."""
+    found = cluster.read_all(files, None, _LIMITS, str(root))
+    return [replace(one, prepared=None) if isinstance(one, ParsedItem) else one for one in found]
+
+
 def digests(folder: Path) -> dict[str, tuple[int, str]]:
     """Return how many rows each table of a home has, and a digest of all they hold."""
     opened, found = lancedb.connect(folder / "home" / "tables"), {}
@@ -138,7 +144,7 @@ def test_it_reads_what_one_process_reads_in_order(cluster: Cluster, tmp_path: Pa
     for folder in (archive(tmp_path, 500), DATA):
         there = files_of(folder)
         here = list(read_all(there, None, _LIMITS, str(folder)))
-        assert list(cluster.read_all(there, None, _LIMITS, str(folder))) == here
+        assert read_by(cluster, there, folder) == here
 
 
 def test_a_killed_worker_changes_nothing(cluster: Cluster, tmp_path: Path) -> None:
@@ -152,7 +158,7 @@ def test_a_killed_worker_changes_nothing(cluster: Cluster, tmp_path: Path) -> No
         return bool(busy)
 
     with watching(kill, 1) as killed:
-        found = list(cluster.read_all(there, None, _LIMITS, str(folder)))
+        found = read_by(cluster, there, folder)
     assert (len(killed), found == list(read_all(there, None, _LIMITS, str(folder)))) == (1, True)
 
 
@@ -188,7 +194,7 @@ def test_a_file_that_workers_crash_on_costs_itself_alone(cluster: Cluster, tmp_p
         return False
 
     with watching(kill, 100) as killed:
-        found = list(cluster.read_all(there, None, _LIMITS, str(tmp_path)))
+        found = read_by(cluster, there, tmp_path)
     others = [one for one in there if one[0] != os.fsencode(hostile)]
     wanted = list(read_all(others, None, _LIMITS, str(tmp_path)))
     problems = [one for one in found if not isinstance(one, FileState) and one.problem]
