@@ -277,6 +277,7 @@ def embed(
 _TASK_FILES, _TASK_BYTES = 200, 8 << 20  # that a task reads, unless a file is larger
 _SENT = 1 << 20  # characters of documents that are sent at once
 _AHEAD = 48  # of what is sent at once, in the memory of all processes: about as much as a batch of commits takes
+_PROCESSES = 4  # at most: one that commits keeps no more busy
 _MANY, _OPENING = 16 << 20, 4 << 10  # bytes that are worth processes; that are read while a file is opened
 _READER = "from engine.ingest.chunking import read_tasks; read_tasks()"
 _CRASHED = f"{BUG} a process crashed; please report it"
@@ -287,10 +288,10 @@ _How = tuple[str | None, ParseLimits, str]  # kind, limits and root
 def read_ahead(
     files: Files, raw_kind: str | None, limits: ParseLimits, root: str
 ) -> Generator[FileState | ParsedItem, None, None]:
-    """Yield what `files.read_all` yields; many files are read by a process for each processor."""
+    """Yield what `files.read_all` yields; many files are read by a process for each processor, up to four."""
     tasks, how = [*_tasks(files)], (raw_kind, limits, root)
     processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    count = min(processors, len(tasks)) if sum(state.size + _OPENING for _, state in files) >= _MANY else 1
+    count = min(processors, len(tasks), _PROCESSES) if sum(state.size + _OPENING for _, state in files) >= _MANY else 1
     if count == 1:
         yield from _read(files, how)
         return
