@@ -51,11 +51,11 @@ def data(row: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def result(row: Mapping[str, Any], said: str, *, as_json: bool) -> None:
+def result(row: Mapping[str, Any], said: str | None, *, as_json: bool) -> None:
     """Print what a command did or found: in words, if there are any, or as JSON."""
     if as_json:
         data(row)
-    elif said:
+    elif said is not None:
         print(said)
 
 

@@ -262,7 +262,8 @@ def show(as_json: Json = False) -> None:
     with session() as opened:
         found = PeerBook(opened.home.share).peers()
     rows = [{"name": one.name, "fingerprint": one.fingerprint, "key": key_line(one.certificate)} for one in found]
-    output.result({"peers": rows}, "\n".join(f"{one.name:<32}  {one.fingerprint}" for one in found), as_json=as_json)
+    said = "\n".join(f"{one.name:<32}  {one.fingerprint}" for one in found) or None
+    output.result({"peers": rows}, said, as_json=as_json)
     if not (found or as_json):
         output.say("pkb: no machine was added; try: pkb peer add NAME KEY")
 
@@ -330,7 +331,7 @@ def list_users(as_json: Json = False) -> None:
         found = UserBook(opened.home).users()
     rows = [{name: getattr(one, name) for name in ("name", "collections", "addresses")} for one in found]
     said = (line(f"{one.name:<16}  {', '.join(one.collections)}") for one in found)
-    output.result({"users": rows}, "\n".join(said), as_json=as_json)
+    output.result({"users": rows}, "\n".join(said) or None, as_json=as_json)
     if not (found or as_json):
         output.say("pkb: nobody was added; try: pkb user add NAME --in COLLECTION")
 

@@ -519,7 +519,8 @@ def _answered(directory: Directory, question: Question, kind: str, asked: re.Mat
     is_firm = kind == "email" and typed.startswith("the ")  # "the council's email": a name that has no capital here
     typed = " ".join(word for word in typed.split()[is_firm:] if not _INITIAL.fullmatch(word))
     named = {word for name in question.names for word in words(name)}
-    if not typed or not (is_firm or "@" in typed or {*words(typed)} <= named):
+    own = {word for word in words(typed) if not word.isdigit()}  # a number is no name by itself: Agent 7
+    if not typed or not (is_firm or "@" in typed or (own and own <= named)):
         return None
     line = line_named(parts.get("line") or "") or ("home" if parts.get("place") in ("home", "live") else "")
     told = [(one, *_said(one.person, kind, line)) for one in directory.all_known(typed, directory.groups(typed))]

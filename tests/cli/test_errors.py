@@ -150,6 +150,7 @@ def test_a_setting_is_kept_beside_the_comments(fresh: Pkb) -> None:
     config.write_text("# mine\n[ask]\nk = 3 # three\n")
     assert fresh("config", "set", "bank.bytes", "5000").out == "bank.bytes = 5000\n"
     assert fresh("config", "get", "ask.k").out == "3\n"
+    assert fresh("config", "get", "me.addresses").out == "\n"  # a line for each setting, also for scripts
     assert config.read_text().startswith("# mine\n[ask]\nk = 3 # three\n")
 
 

@@ -210,6 +210,20 @@ def test_a_removed_mail_takes_with_it_what_it_told(tmp_path: Path) -> None:
         assert [value for value, *_ in told(only(pkb, "rob"), "phone")] == ["925 555 1111"]
 
 
+def test_a_number_is_a_part_of_a_name_and_an_initial_is_not(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in (2, 7):
+        head = (
+            f"From: Agent {number} <a{number}@oak.example>\nTo: {ANN}\nDate: Sat, 0{number} Jun 2024 10:00:00 +0000\n\n"
+        )
+        (tmp_path / "in" / f"{number}.eml").write_text(f"{head}Yes.\n")
+    (tmp_path / "in" / "rob.eml").write_text(f"From: {ROB}\nTo: {ANN}\nDate: Sun, 09 Jun 2024 10:00:00 +0000\n\nNo.\n")
+    with Pkb(tmp_path / "home", environ={"PKB_NOW": "2024-06-30T09:00:00"}) as pkb:
+        pkb.ingest([tmp_path / "in"], embed=False)
+        assert (asked(pkb, "what is Agent 7's email?") or "").startswith("a7@oak.example: ")
+        assert asked(pkb, "what is Rob J. Cone's email?") == "rob@oak.example: Rob Cone"
+
+
 def test_a_number_of_something_else_is_nobodys(home: Pkb) -> None:
     assert [value for value, *_ in told(only(home, "uma ford"), "phone")] == ["925 555 0006"]
 
