@@ -407,7 +407,12 @@ def put_provenance(ledger: Ledger, known: Mapping[str, Provenance]) -> None:
         for document, one in known.items()
     ]
     ledger.rows.executemany(f"INSERT INTO provenance ({_COLUMNS}) VALUES (?, ?, ?, ?)", rows)
-    ledger.rows.execute(_COUNT_PEOPLE.format(_OF_SOME), (json.dumps([*known]),))
+    count_people(ledger, [*known])
+
+
+def count_people(ledger: Ledger, documents: Sequence[str]) -> None:
+    """Count the people of documents whose provenance was added, inside the caller's transaction."""
+    ledger.rows.execute(_COUNT_PEOPLE.format(_OF_SOME), (json.dumps(documents),))
 
 
 def _encoded(listed: Sequence[object]) -> str:

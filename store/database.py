@@ -73,6 +73,8 @@ class Ledger:
             for name, value in zip(_FOR_MANY, before, strict=True):
                 with suppress(sqlite3.Error):  # where the disk failed, its error is the one to tell
                     self.rows.execute(f"PRAGMA {name} = {value}")
+            with suppress(sqlite3.Error):  # no text that was removed stays in a long log
+                self.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def get(self, name: str) -> str | None:
         """Return a small value by name."""

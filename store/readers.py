@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.json import decode, encode
 
+from store.catalog import count_people
 from store.checksums import PLACE, TAKEN
 from store.database import CHANGED_SINCE, EPOCH, NEWEST, Ledger, exists, open_ledger
 from store.errors import DamagedLedger, NoStore, PkbError, UsageError
@@ -119,7 +120,12 @@ def _copy(ledger: Ledger, now: _State, before: _State | None) -> list[str]:
         new = f"SELECT 1 FROM main.{table} AS other WHERE {same}"
         rows.execute(f"DELETE FROM main.{table} AS one WHERE {some} AND NOT EXISTS ({old})", values)
         source = f"source.{table} AS one WHERE {some} AND {inside.format('one')} AND NOT EXISTS ({new})"
-        rows.execute(f"INSERT INTO {table} ({listed}) SELECT {listed} FROM {source}", values)
+        added = rows.execute(
+            f"INSERT INTO {table} ({listed}) SELECT {listed} FROM {source} RETURNING {columns[0]}", values
+        )
+        ids = [one for (one,) in added]
+        if table == "provenance":
+            count_people(ledger, ids)
     if gone := sorted(there.difference(one for (one,) in rows.execute("SELECT id FROM main.documents"))):
         for table in ("answers", "rejected_answers"):  # in a part of an archive, any may have counted what is gone
             rows.execute(f"DELETE FROM {table} WHERE {_DERIVED} OR ?", (json.dumps(gone), names is not None))

@@ -291,12 +291,14 @@ def read_ahead(
     """Yield what `files.read_all` yields; many files are read by a process for each processor, up to four."""
     tasks, how = [*_tasks(files)], (raw_kind, limits, root)
     processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    count = min(processors, len(tasks), _PROCESSES) if sum(state.size + _OPENING for _, state in files) >= _MANY else 1
-    if count == 1:
+    if processors == 1 or sum(state.size + _OPENING for _, state in files) < _MANY:
         yield from _read(files, how)
         return
+    count = min(processors, len(tasks), _PROCESSES)
     with ExitStack() as stack:
         shares = [stack.enter_context(closing(_share(tasks[at::count], how, _AHEAD // count))) for at in range(count)]
+        for one in shares:
+            next(one)  # starts its process
         for number in range(len(tasks)):
             yield from iter(partial(next, shares[number % count]), None)
 
@@ -308,36 +310,48 @@ def _read(files: Files, how: _How) -> Generator[FileState | ParsedItem, None, No
 
 
 def _share(tasks: Sequence[Files], how: _How, ahead: int) -> Generator[FileState | ParsedItem | None, None, None]:
-    """Yield what the files of tasks hold, and None after each task.
+    """Yield None once a process reads, then what the files of tasks hold, and None after each task.
 
     Where a process ends, another one reads on with care: it sends each value before it looks for the next. A file on
     which two of these end costs itself alone. Where none starts, files are read here.
     """
     left, careful, suspect = deque(tasks), 0, b""  # so many tasks are to be read with care
-    known = 0  # values of the next file that were yielded
+    known, told = 0, False  # values of the next file that were yielded; whether the first None was
     while left:
         at, sent, skipped = -1, 0, known  # the file of the next task, what came of it, and what is not to be yielded
         some = [*islice(left, careful or None)]
-        due = len(some)
+        due, ended = len(some), None
         try:
             with closing(_values(some, how, 0 if careful else ahead)) as values:
+                next(values)  # starts the process
+                if not told:
+                    told = True
+                    yield None
                 for one in values:
+                    if isinstance(one, Exception):
+                        ended = one
+                        break
                     if one is None:
                         left.popleft()
-                        at, sent, due = -1, 0, due - 1
+                        at, sent, skipped, due = -1, 0, 0, due - 1
                         yield None
                         continue
                     at, sent = (at + 1, 1) if isinstance(one, FileState) else (at, sent + 1)
+                    skipped = skipped if at < 1 else 0  # what was skipped is of a file that has changed since
                     if skipped:
                         skipped -= 1
                     else:
                         yield one
-        except OSError:
+        except ChildProcessError:
+            if not told:
+                yield None
             for task in left:
                 yield from islice(_read(task, how), known, None)
                 yield None
                 known = 0
             return
+        if ended:
+            raise ended
         if not due:
             careful = known = 0
             continue
@@ -354,8 +368,10 @@ def _share(tasks: Sequence[Files], how: _How, ahead: int) -> Generator[FileState
             yield None
 
 
-def _values(tasks: Iterable[Files], how: _How, ahead: int) -> Generator[FileState | ParsedItem | None, None, None]:
-    """Yield what a process reads, as far as it comes; OSError if none starts. It ends with this one."""
+def _values(
+    tasks: Iterable[Files], how: _How, ahead: int
+) -> Generator[FileState | ParsedItem | Exception | None, None, None]:
+    """Yield None, and then what a process reads, as far as it comes; ChildProcessError if none starts."""
     from subprocess import DEVNULL, PIPE, Popen  # slow to load
 
     with TemporaryFile() as asked:
@@ -365,9 +381,13 @@ def _values(tasks: Iterable[Files], how: _How, ahead: int) -> Generator[FileStat
         asked.seek(0)
         # -P: a folder named engine in the working directory must not shadow ours
         words = [sys.executable, "-P", "-c", _READER]
-        child = Popen(words, stdin=asked, stdout=PIPE, stderr=DEVNULL, start_new_session=True)
+        try:
+            child = Popen(words, stdin=asked, stdout=PIPE, stderr=DEVNULL, start_new_session=True)
+        except OSError:
+            raise ChildProcessError from None
     assert child.stdout is not None
     try:
+        yield None
         if not child.stdout.readline():
             raise ChildProcessError
         with suppress(EOFError, pickle.UnpicklingError):
@@ -397,12 +417,15 @@ def read_tasks() -> None:
 
     (sender := Thread(target=send, daemon=True)).start()
     waiting.put(b"\n")
-    with with_attachments(limits) as reading:
-        for task in iter(partial(pickle.load, asked), None):
-            for found in chain(_sent(_read(task, (raw_kind, reading, root)), _SENT if ahead else 1), [[None]]):
-                waiting.put(pickle.dumps(found))
-                if not ahead:
-                    waiting.join()
+    try:
+        with with_attachments(limits) as reading:
+            for task in iter(partial(pickle.load, asked), None):
+                for found in chain(_sent(_read(task, (raw_kind, reading, root)), _SENT if ahead else 1), [[None]]):
+                    waiting.put(pickle.dumps(found))
+                    if not ahead:
+                        waiting.join()
+    except (MemoryError, OSError) as error:  # which end a run that reads by itself, too
+        waiting.put(pickle.dumps([error]))
     waiting.put(b"")
     sender.join()
 

@@ -130,13 +130,13 @@ def _record(catalogue: Catalog, former: Sequence[Place], batch: ParsedBatch, add
 def _entries(
     ledger: Ledger,
     documents: Sequence[Document],
-    prepared: Mapping[str, PreparedDocument],
+    prepared: dict[str, PreparedDocument],
     collections: dict[str, set[str]],
     removes: Collection[str],
 ) -> tuple[list[IndexedDocument], dict[str, str]]:
     """Return the index entries of documents, none of which counts on one that failed, and the bugs of those."""
     failed = dict[str, str]()
-    ready = _each(documents, lambda one: prepared.get(one.id) or prepare(one), failed)
+    ready = _each(documents, lambda one: prepared.pop(one.id, None) or prepare(one), failed)
     first, now = provenance_of(ledger, list(ready)), datetime.now(UTC)
     known = documents_store.owners(ledger, (digest for one in ready.values() for digest in one.digests))
     while True:

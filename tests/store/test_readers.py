@@ -88,6 +88,19 @@ def known(opened: Opened, collections: tuple[str, ...]) -> dict[str, list[tuple[
     return {name: rows.execute(sql, collections).fetchall() for name, sql in said.items()}
 
 
+def people(opened: Opened, collections: tuple[str, ...]) -> set[tuple[object, ...]]:
+    """Return who is known in the documents of some collections, and in how many, counted anew."""
+    sql = f"""SELECT value ->> 0, value ->> 1, value ->> 2, min(seen), count(*) FROM provenance, json_each(people)
+        WHERE document IN (SELECT document FROM places WHERE collection IN ({", ".join("?" * len(collections))}))
+        GROUP BY 1, 2, 3"""
+    return {*opened.ledger.rows.execute(sql, collections)}
+
+
+def counted(opened: Opened) -> set[tuple[object, ...]]:
+    """Return who is known by an index as it was counted."""
+    return {*opened.ledger.rows.execute("SELECT name, address, sends, seen, documents FROM intact_people")}
+
+
 def found(opened: Opened, scope: Scope) -> set[tuple[str, str, bool]]:
     """Return the chunks that an index has within a scope: id, text, whether it is embedded."""
     view = opened.mapped.view()
@@ -127,6 +140,8 @@ def test_a_reader_has_its_collections_and_nothing_else(steps: list[Step], some: 
                 assert (reader.ledger.generation, every.ledger.generation) >= before
                 assert known(reader, mine) == known(main, mine)
                 assert known(every, COLLECTIONS) == known(main, COLLECTIONS)
+                assert counted(reader) == people(main, mine)
+                assert counted(every) == counted(main)
                 assert found(reader, Scope()) == within(reader, mine) == within(main, mine)
                 assert found(every, Scope()) == found(main, Scope())
                 assert every.reader.totals() == main.reader.totals()
