@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import cached_property, partial
-from hashlib import blake2b
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import chain, groupby, islice, pairwise, takewhile
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from engine.ingest.quotes import attribution_lines
+from engine.ingest.quotes import passage_digests
 from engine.ingest.types import Bug, ParseLimits, content_id, isolate, people_of
 from engine.text.people import chunk_header, index_words, name_forms, origin_line
 from engine.text.terminal import line, shorten
@@ -175,50 +174,6 @@ def _units(
         step = goal * (2 if _UNSPACED.search(part) else LETTERS)
         for at in range(start, end, step):
             yield at, min(at + step, end), weigh(text[at : min(at + step, end)])
-
-
-# Deduplication of quotes: a passage is indexed in the document that wrote it, not in those that quote it.
-
-_QUOTE_MARKS = re.compile(r"^[> ]+", re.MULTILINE)
-_ATTRIBUTION = 5  # lines
-
-
-def passage_digests(document: Document) -> list[bytes]:
-    """Return a digest of each passage; quote marks, attributions, white space and case are ignored.
-
-    That of a passage from an attached file is of all the file too, which so is indexed once, and never in part.
-    """
-    found = [_digest(passage) for passage in document.passages]
-    whole = dict[str, bytes]()
-    for passage, digest in zip(document.passages, found, strict=True):
-        whole[passage.file] = whole.get(passage.file, b"") + digest * bool(passage.file)
-    return [
-        blake2b(whole[one.file] + digest, digest_size=8).digest() if one.file else digest
-        for one, digest in zip(document.passages, found, strict=True)
-    ]
-
-
-def split_passages(
-    document: Document, digests: Sequence[bytes], owners: Mapping[bytes, str]
-) -> tuple[list[DocumentPassage], list[bytes], list[bytes]]:
-    """Return the passages to index, its own and quotes that no other document owns, their digests, and the others'."""
-    kept, owned, quoted = [], [], []
-    for passage, digest in zip(document.passages, digests, strict=True):
-        if passage.is_repeated and owners.get(digest, document.id) != document.id:
-            quoted.append(digest)
-        else:
-            kept.append(passage)
-            owned.append(digest)
-    return kept, owned, quoted
-
-
-def _digest(passage: DocumentPassage) -> bytes:
-    text, lines = passage.text, passage.text.split("\n", _ATTRIBUTION + 1)
-    marked = next((at for at, line in enumerate(lines) if line.lstrip(" ").startswith(">")), 0)
-    if passage.role != "body" and marked and attribution_lines(lines, marked - 1) == marked:
-        text = "\n".join(lines[marked:])
-    bare = " ".join(_QUOTE_MARKS.sub("", text).casefold().split())
-    return blake2b(bare.encode("utf-8", "replace"), digest_size=8).digest()
 
 
 def chunks_of(document: Document, passages: Sequence[DocumentPassage]) -> tuple[tuple[Chunk, ...], tuple[str, ...]]:

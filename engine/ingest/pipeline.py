@@ -23,7 +23,8 @@ from typing import TypeVar
 from msgspec import Struct
 
 from engine.ingest import scan
-from engine.ingest.chunking import chunks_of, prepare, read_ahead, split_passages
+from engine.ingest.chunking import chunks_of, prepare, read_ahead
+from engine.ingest.quotes import split_passages
 from engine.ingest.scan import Replacement, ignorable, replacements
 from engine.ingest.types import PARSER_VERSION, Bug, ParseLimits, as_seen, isolate
 from store import documents as documents_store

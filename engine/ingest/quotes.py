@@ -6,8 +6,9 @@ the mail around it would be wrong.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from hashlib import blake2b
 from itertools import takewhile
 
 from msgspec import Struct
@@ -15,7 +16,7 @@ from msgspec import Struct
 from engine.ingest.headers import CLOCK, SKEW, WIDEST, date_in_header, parse_addresses
 from engine.ingest.types import named_zone
 from prompts import word_patterns
-from store.types import DocumentPassage, Role, replace
+from store.types import Document, DocumentPassage, Role, replace
 
 # Marks: lines at which a quote, a forwarded message or a signature starts.
 
@@ -457,3 +458,47 @@ def _is_contact_block(text: str) -> bool:
     numbers = sum(bool(PHONE.search(line)) for line in lines)
     contacts = sum(bool(CONTACT.search(line)) for line in lines)
     return named and numbers + contacts >= 1 and numbers <= 4 and not any(one[-1:] in {*".?!"} for one in lines[1:])
+
+
+# Deduplication of quotes: a passage is indexed in the document that wrote it, not in those that quote it.
+
+_ALL_MARKS = re.compile(r"^[> ]+", re.MULTILINE)
+_LONGEST_ATTRIBUTION = 5  # lines
+
+
+def passage_digests(document: Document) -> list[bytes]:
+    """Return a digest of each passage; quote marks, attributions, white space and case are ignored.
+
+    That of a passage from an attached file is of all the file too, which so is indexed once, and never in part.
+    """
+    found = [_digest(passage) for passage in document.passages]
+    whole = dict[str, bytes]()
+    for passage, digest in zip(document.passages, found, strict=True):
+        whole[passage.file] = whole.get(passage.file, b"") + digest * bool(passage.file)
+    return [
+        blake2b(whole[one.file] + digest, digest_size=8).digest() if one.file else digest
+        for one, digest in zip(document.passages, found, strict=True)
+    ]
+
+
+def split_passages(
+    document: Document, digests: Sequence[bytes], owners: Mapping[bytes, str]
+) -> tuple[list[DocumentPassage], list[bytes], list[bytes]]:
+    """Return the passages to index, its own and quotes that no other document owns, their digests, and the others'."""
+    kept, owned, quoted = [], [], []
+    for passage, digest in zip(document.passages, digests, strict=True):
+        if passage.is_repeated and owners.get(digest, document.id) != document.id:
+            quoted.append(digest)
+        else:
+            kept.append(passage)
+            owned.append(digest)
+    return kept, owned, quoted
+
+
+def _digest(passage: DocumentPassage) -> bytes:
+    text, lines = passage.text, passage.text.split("\n", _LONGEST_ATTRIBUTION + 1)
+    marked = next((at for at, line in enumerate(lines) if line.lstrip(" ").startswith(">")), 0)
+    if passage.role != "body" and marked and attribution_lines(lines, marked - 1) == marked:
+        text = "\n".join(lines[marked:])
+    bare = " ".join(_ALL_MARKS.sub("", text).casefold().split())
+    return blake2b(bare.encode("utf-8", "replace"), digest_size=8).digest()

@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.ingest.chunking import passage_digests
 from engine.ingest.files import read
 from engine.ingest.pipeline import Guard, Ingest, Summary
+from engine.ingest.quotes import passage_digests
 from engine.ingest.scan import ignorable
 from engine.ingest.types import ParseLimits
 from engine.text.words import words

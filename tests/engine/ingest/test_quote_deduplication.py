@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.chunking import passage_digests, split_passages
+from engine.ingest.quotes import passage_digests, split_passages
 from store.types import DocumentPassage, Role
 from tests.store.kit import document
 
