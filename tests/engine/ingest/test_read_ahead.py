@@ -130,7 +130,7 @@ def read(path, *how, real=files.read):
     for number, one in enumerate(real(path, *how)):
         if path.name == "m0030.mbox" and number == 5:
             Path({log!r}).open("a").write("crashed ")
-            os.abort()
+            {ends}
         yield one
 
 files.read = read
@@ -140,13 +140,28 @@ chunking.read_tasks()
 
 def test_a_file_that_ends_every_process_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files, log = archive(tmp_path / "mail"), tmp_path / "log"
-    monkeypatch.setattr(chunking, "_READER", _CRASHES.format(log=str(log)))
+    monkeypatch.setattr(chunking, "_READER", _CRASHES.format(log=str(log), ends="os.abort()"))
     wanted = here(files)
     inode = (tmp_path / "mail" / "m0030.mbox").stat().st_ino
     at = next(at for at, one in enumerate(wanted) if isinstance(one, FileState) and one.inode == inode)
     crashed = ParsedItem(5, None, problem="bug in pkb: a process crashed; please report it")
     assert [*reading(files)] == [*wanted[: at + 6], crashed, *wanted[at + 21 :]]
     assert log.read_text() == "crashed " * 3
+
+
+def test_what_ends_a_run_without_processes_ends_it_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, log = archive(tmp_path / "mail"), tmp_path / "log"
+    monkeypatch.setattr(chunking, "_READER", _CRASHES.format(log=str(log), ends="raise MemoryError"))
+    with pytest.raises(MemoryError):
+        list(reading(files))
+    assert log.read_text() == "crashed "  # and the file is not said to have crashed anything
+
+
+def test_one_large_file_is_read_by_a_process(tmp_path: Path) -> None:
+    files = [one for one in archive(tmp_path) if one[0].endswith(b".mbox")]
+    found = [one for one in read_ahead(files, None, _LIMITS, "/") if isinstance(one, ParsedItem)]
+    assert len(found) == 20
+    assert all(one.prepared for one in found)  # which this process leaves to the commits
 
 
 def test_what_is_not_taken_ends_its_processes(tmp_path: Path) -> None:
