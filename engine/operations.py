@@ -196,7 +196,7 @@ def noted(problems: "Iterable[Problem]") -> list[dict[str, Any]]:
 
 
 def problems(opened: Session) -> list[dict[str, Any]]:
-    """Return the problems recorded for items of all files, by kind; none without a home."""
+    """Return the problems recorded for all files, grouped by kind; an empty list if there is no home."""
     roots = opened.catalogue.roots() if opened.there else []
     return noted(dict.fromkeys(one for root in roots for one in opened.catalogue.problems(root.path)))
 

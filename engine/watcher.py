@@ -211,7 +211,7 @@ class Watcher:
         return not 0 <= time.time() - state.mtime_ns / 1e9 < self._pace.quiet / 2
 
     def _embed(self) -> None:
-        """Embed chunks without a vector, until a root is due."""
+        """Embed chunks that have no vector; stop when a root is due for a scan."""
         self._unembedded, done, left = False, 0, 0
         try:
             with session(self._environ) as opened, opened.home.naming_disk("pkb ingest"):

@@ -169,7 +169,7 @@ _DROP_DERIVED = (
     # With the entries go their vectors, verifications, notices and refresh candidates, by their foreign keys.
     f"DELETE FROM rejected_answers WHERE key IN (SELECT key FROM answers WHERE {OF_REMOVED.format('evidence')})",
     f"DELETE FROM answers WHERE {OF_REMOVED.format('evidence')}",
-    # What was made for a question when it was answered otherwise: from other chunks than its answer is now.
+    # What was derived from an earlier answer to the same question, which cited other chunks.
     f"DELETE FROM rejected_answers WHERE key IN ({_ASKED})",
     f"DELETE FROM notices WHERE key IN ({_ASKED})",
     f"DELETE FROM verifications WHERE key IN ({_ASKED}) OR matched IN ({_ASKED})",

@@ -280,7 +280,7 @@ def _break(writer: TextWriter, tag: str) -> None:
 
 
 def _quotes(node: LexborNode) -> bool:
-    """Return whether a blockquote quotes: one with a margin, and neither a line nor a class or source, only indents."""
+    """Return whether a blockquote is a quote; one with only a margin, no border, class or source, is indented text."""
     found = node.attributes
     style = (found.get("style") or "").lower()
     bare = {"cite", "type", "class", "id"}.isdisjoint(found) and re.sub(r"border[a-z-]*:\s*(?:none|0)", "", style)

@@ -190,7 +190,7 @@ def _record_cues(rows: Sequence[_Row]) -> list[Cue]:
 
 
 def _what(columns: Mapping[str, _Column]) -> str | None:
-    """Return the column with most text; of several alike, the one with signs and capitals."""
+    """Return the column with the most text; on a tie, the one with punctuation and capitals."""
     sizes, kinds, signs = dict[str, int](), dict[str, int](), dict[str, int]()
     for name, column in columns.items():
         texts = [one for one in column if isinstance(one, str) and (" " in one or not one.isascii() or len(one) < 25)]

@@ -104,7 +104,7 @@ class Repetition:
         again = [(run, far) for far, run in enumerate(self._runs, 1) if run >= far]
         if any(self._is_loop(far, run) for run, far in again):
             run, far = max(again)
-            # With the first sentence in the loop, if there is one: the end of the one before may be like another's.
+            # Cut at the start of the loop's first full sentence: the end of the sentence before may match by chance.
             start, second = self._starts[-run], self._starts[far - run] if far < run else None
             self.end = start if (sentence := self.sentence_from(start, second)) is None else sentence
 

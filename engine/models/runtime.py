@@ -129,7 +129,7 @@ def require_backend() -> None:
 
 
 def install_command(*extras: str) -> str:
-    """Return a command that adds what is missing, MLX's backend and `extras`, to the installation, removing nothing."""
+    """Return the command that installs MLX's backend and `extras` and keeps the extras already installed."""
     import json
     from importlib.metadata import distribution
     from shlex import quote
