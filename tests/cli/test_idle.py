@@ -314,7 +314,8 @@ def test_a_term_signal_ends_it_and_what_was_done_stays_done(runner: Pkb) -> None
     assert runner("doctor", "--data", "--read-data", "--json").row["sound"]
     assert rows(runner, "SELECT count(*) FROM kv_nodes")[0][0] > 0
     subprocess.run(command, env=env, capture_output=True, check=True)
-    assert rows(runner, "SELECT count(*) FROM kv_nodes") == [(len(planned),)]
+    stored = rows(runner, "SELECT count(*) FROM kv_nodes")[0][0]
+    assert stored >= len(planned)  # more, if the first run got far: each goes further back than the one before
 
 
 LATER = {"PKB_NOW": "2024-06-19T20:00"}  # the evening of the day that the bundled data ends
