@@ -8,7 +8,7 @@ import json
 import mmap
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property, lru_cache, partial
@@ -25,7 +25,6 @@ from store.types import Chunk, Hit, Kind, PersonFilter, Role, Row, Scope, Vector
 
 Arrays = Mapping[str, NDArray[Any]]
 Found = tuple[NDArray[np.int64], NDArray[Any]]  # chunks, in order, and the score of each
-_FAR = 1 << 15  # more signs than a vector has
 K1, B = 1.2, 0.75  # of BM25 for candidates, as in LanceDB
 ROW = (
     "id", "document", "position", "header", "text", "words", "first", "last", "role", "written", "author", "origin",
@@ -266,6 +265,7 @@ class Shard:
         documents = arrays["document"]
         self.live: NDArray[np.bool_] = ~np.isin(documents, np.array(self.dead, np.uint64))
         self._named, self._spoken = lru_cache(64)(self._find_named), lru_cache(1)(partial(self.holding, "document"))
+        self._norms = lru_cache(1)(self._find_norms)
 
     @property
     def size(self) -> int:
@@ -298,30 +298,39 @@ class Shard:
         fresh = held[np.isin(held, np.array(documents, np.uint64))].tolist()
         return Shard(self.arrays, sorted({*self.dead, *fresh})) if fresh else self
 
-    def score_words(self, query: Query, inside: NDArray[np.bool_]) -> Found:
-        """Return those of the chunks that have any of the words, with their BM25 scores."""
-        lengths = self.arrays["length"].astype(np.float64)
-        total, norms = np.zeros(self.size), K1 * (1.0 - B + B * lengths / max(1.0, query.mean_words))
-        for word, held in self._held([*query.weights]):
-            chunks = self.arrays["chunks"][held].astype(np.intp)
-            counts = self.arrays["counts"][held].astype(np.float64)
-            total[chunks] += query.weights[word] * ((K1 + 1.0) * counts / (counts + norms.take(chunks)))
-        found = np.flatnonzero((total > 0) & inside)
+    def score_words(self, query: Query, inside: NDArray[np.bool_], least: float) -> Found:
+        """Return the chunks that have any of the words, with their BM25 scores, unless these are below `least`."""
+        held, arrays = self._held([*query.weights]), self.arrays
+        if not held:
+            return np.zeros(0, np.int64), np.zeros(0)
+        chunks = np.concatenate([arrays["chunks"][own] for own in held.values()]).astype(np.intp)
+        counts = np.concatenate([arrays["counts"][own] for own in held.values()]).astype(np.float64)
+        weights = np.repeat([query.weights[word] for word in held], [own.stop - own.start for own in held.values()])
+        norms = self._norms(max(1.0, query.mean_words)).take(chunks)
+        total = np.bincount(chunks, weights * ((K1 + 1.0) * counts / (counts + norms)), self.size)
+        found = np.flatnonzero((total > 0) & (total >= least) & inside)
         return found, total[found]
+
+    def _find_norms(self, mean_words: float) -> NDArray[np.float64]:
+        return K1 * (1.0 - B + B * self.arrays["length"].astype(np.float64) / mean_words)
 
     def frequencies(self, words: Sequence[str]) -> dict[str, int]:
         """Return how many of the chunks that count have each word; unknown words are left out."""
         if not self.dead:
-            return {word: held.stop - held.start for word, held in self._held(words)}
-        return {word: int(np.count_nonzero(self.live[self.arrays["chunks"][held]])) for word, held in self._held(words)}
+            return {word: held.stop - held.start for word, held in self._held(words).items()}
+        return {
+            word: int(np.count_nonzero(self.live[self.arrays["chunks"][held]]))
+            for word, held in self._held(words).items()
+        }
 
-    def _held(self, words: Sequence[str]) -> Iterator[tuple[str, slice]]:
-        """Yield those of the words that it has, each with the place of what is known of it."""
-        known, ends = self.arrays["word"], self.arrays["word_ends"]
-        keys = np.array([_key(word) for word in words], np.uint64)
-        for word, key, place in zip(words, keys, np.searchsorted(known, keys).tolist(), strict=True):
-            if place < len(known) and known[place] == key:
-                yield word, slice(int(ends[place - 1]) if place else 0, int(ends[place]))
+    def _held(self, words: Sequence[str]) -> dict[str, slice]:
+        """Return those of the words that it has, each with the place of what is known of it."""
+        known, ends, keys = self.arrays["word"], self.arrays["word_ends"], _keys(tuple(words))
+        places = np.searchsorted(known, keys)
+        there = np.flatnonzero(known.take(places, mode="clip") == keys) if len(known) else np.zeros(0, np.intp)
+        own = places[there]
+        parts = map(slice, np.where(own > 0, ends.take(own - 1, mode="clip"), 0).tolist(), ends[own].tolist())
+        return dict(zip((words[at] for at in there.tolist()), parts, strict=True))
 
     def within(self, scope: Scope) -> NDArray[np.bool_]:
         """Return which live chunks are in a scope."""
@@ -345,7 +354,7 @@ class Shard:
         """Return the first chunks of documents within a scope, with all these words; a meeting is from its people."""
         inside, own = self.within(replace(scope, sender=None)) & (self.arrays["position"] == 0), self.arrays["document"]
         for word in words:
-            held = [self.arrays["chunks"][part] for _, part in self._held([word])]
+            held = [self.arrays["chunks"][part] for part in self._held([word]).values()]
             inside &= np.isin(own, own[held[0]][self.live[held[0]]]) if held else False
         spoken = self._spoken(meetings)
         if scope.sender:
@@ -355,7 +364,7 @@ class Shard:
 
     def having(self, words: Sequence[str], scope: Scope) -> NDArray[np.int64]:
         """Return the chunks within a scope that have all these words."""
-        inside, held = self.within(scope), dict(self._held(words))
+        inside, held = self.within(scope), self._held(words)
         for word in words:
             own = np.zeros(self.size, np.bool_)
             own[self.arrays["chunks"][held.get(word, slice(0))]] = True
@@ -425,7 +434,9 @@ class Shard:
         return Hit(known, tokens, vector, _moment(moment), sender, names, title, claimed=_moment(claimed))
 
 
-_key = lru_cache(1 << 10)(digest)  # of the words of a question, for all shards
+@lru_cache(16)  # of a question's words, for all shards
+def _keys(words: tuple[str, ...]) -> NDArray[np.uint64]:
+    return np.array([digest(word) for word in words], np.uint64)
 
 
 @lru_cache(1 << 14)  # all shards name the same people
@@ -438,13 +449,13 @@ def nearest(shards: Sequence[Shard], vector: Vectors, inside: Sequence[NDArray[n
 
     Of more than `most`, those alone with the fewest components of another sign, and all that have as few.
     """
-    far, signs = list[NDArray[np.uint16]](), _signs(vector[None])
+    far, signs, total = list[NDArray[np.uint16]](), _signs(vector[None]), 64 * len(shards[0].arrays["signs"])
     for one, use in zip(shards, inside, strict=True):
-        far.append(np.where(use, np.uint16(0), np.uint16(_FAR)))
-        for column, own in zip(one.arrays["signs"], signs, strict=True):
-            far[-1] += np.bitwise_count(column ^ own)
-    counted = np.cumsum(np.bincount(np.concatenate(far))[:_FAR])
-    last = min(int(np.searchsorted(counted, most)), _FAR - 1)
+        far.append(np.bitwise_count(one.arrays["signs"] ^ signs).sum(axis=0, dtype=np.uint16))
+        far[-1][~use] = total + 1
+    # Each for itself: one shard fits in the processor's cache.
+    counted = np.cumsum(np.sum([np.bincount(each, minlength=total + 2) for each in far], axis=0)[:-1])
+    last = min(int(np.searchsorted(counted, most)), total)
     near = [np.flatnonzero(np.less_equal(each, last)) for each in far]
     return [(own, one.arrays["vectors"].take(own, axis=0) @ vector) for one, own in zip(shards, near, strict=True)]
 

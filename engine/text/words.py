@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache, lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 
 from msgspec import Struct
 
@@ -309,7 +309,8 @@ FRONT = re.compile(  # marks of quotes, initials, numbers, times and speakers in
     r"[ \t]*+(?:[*_]*+[^\W\d_][^:\n\"?!]{0,60}:[*_]*+(?=\s|$))?"
 )
 # A hyphen at the end of a line: the word was wrapped there, or is written with one.
-_HYPHEN = re.compile(r"[-\u2010\xad](?<=[^\W\d_].)[ \t]*+\r?\n[ \t]*+(?=[^\W\d_])")
+_WRAPPED = re.compile(r"[-\u2010\xad](?<=[^\W\d_].)[ \t]*+\r?\n")
+_HYPHEN = re.compile(rf"{_WRAPPED.pattern}[ \t]*+(?=[^\W\d_])")
 
 
 def readings(text: str) -> list[str]:
@@ -366,9 +367,13 @@ class RunIndex:
     def found(self, text: str) -> set[WordRun]:
         """Return the runs in a text."""
         texts = {text, _HYPHEN.sub("", text)}
-        there = {word for one in texts for word in plain_words(one)}
+        lines = [plain_words(line) for one in texts for line in one.split("\n")]
+        there, found = {*chain.from_iterable(lines)}, set[WordRun]()
         likely = (run for word in self._by_word.keys() & there for run in self._by_word[word])
-        near, found = [run for run in likely if there.issuperset(run.three.split())], set[WordRun]()
+        near = [run for run in likely if there.issuperset(run.three.split())]
+        if near and not _WRAPPED.search(text):  # then neighbours in any reading are so in a line, or the first ends one
+            pairs, ends = {*chain.from_iterable(map(pairwise, lines))}, {line[-1] for line in lines if line}
+            near = [run for run in near if all(a in ends or (a, b) in pairs for a, b in pairwise(run.words.split()))]
         for words in map(plain_words, readings(text) if near else ()):
             threes, joined = {*map(" ".join, zip(words, words[1:], words[2:], strict=False))}, f" {' '.join(words)} "
             found.update(run for run in near if run.three in threes and run.words in joined)

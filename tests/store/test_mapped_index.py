@@ -233,7 +233,7 @@ def test_the_score_is_that_of_the_rows(opened: Opened) -> None:
     opened.keep(entry("a", "red red tea", "red"), entry("b", "red blue green", "tea"))
     query, only = opened.reader._query(opened.mapped.view(), ["red", "tea"]), opened.mapped.view().shards
     assert len(only) == 1
-    found, scores = only[0].score_words(query, only[0].live)
+    found, scores = only[0].score_words(query, only[0].live, 0.0)
     rows = [only[0].hit(place).chunk.id for place in found]
     assert dict(zip(rows, scores.tolist(), strict=True)) == pytest.approx(
         dict(by_words(opened, ["red", "tea"], Scope())), abs=1e-6
@@ -265,6 +265,14 @@ def test_what_another_process_commits_is_found_at_once(three: Opened, open_home:
     assert set(names(three, "red")) == {"b/0", "c/0", "d/0"}
     embed(other, 9)
     assert all(hit.vector is not None for hit in three.reader.by_words(["red"], Scope(), 9))
+
+
+def test_the_best_of_several_shards_are_the_first_of_all(three: Opened) -> None:
+    """Shards are scored one after the other, and what cannot be among the best is left out; equal scores stay."""
+    three.keep(entry("d", "red red tea", "d green"))
+    (better, *_) = every = names(three, "red", "tea")
+    assert (better, len(every)) == ("d/0", 4)
+    assert [names(three, "red", "tea", limit=limit) for limit in range(1, 5)] == [every[:n] for n in range(1, 5)]
 
 
 def test_a_chunk_kept_for_other_questions_is_read_again_once_its_document_changed(three: Opened) -> None:
