@@ -228,22 +228,19 @@ class Eraser:
         """Rewrite every file that may hold deleted text; returns the old files that are still there."""
         self._knowledge.remove_leftovers(self._home.kv)
         KvFolder(self._ledger, self._home.kv).collect(PATIENT_S)
-        former = set[str]() if self._is_reader else self._rewrite_tables(on_step)
+        former = set[str]()
+        if not self._is_reader:
+            self._tables.files.settle()  # also what a writer that died left
+            former = self._tables.stored()
+            VectorStore(self._ledger, self._tables).drop_former()
+            names = self._tables.names()
+            for number, name in enumerate(names):
+                on_step("rewrite", number, len(names) + 1)
+                self._tables.rewrite(name)
+            on_step("rewrite", len(names), len(names) + 1)
         self._mapped.update(erase=True)  # writes shards that hold removed chunks again, and removes all others
         self._ledger.rows.execute("DELETE FROM changed_documents WHERE document NOT IN (SELECT id FROM documents)")
         return sorted(former & self._tables.stored()) if former else []
-
-    def _rewrite_tables(self, on_step: OnStep) -> set[str]:
-        """Rewrite the tables, which no user's home does; returns their former files."""
-        self._tables.files.settle()  # also what a writer that died left
-        former = self._tables.stored()
-        VectorStore(self._ledger, self._tables).drop_former()
-        names = self._tables.names()
-        for number, name in enumerate(names):
-            on_step("rewrite", number, len(names) + 1)
-            self._tables.rewrite(name)
-        on_step("rewrite", len(names), len(names) + 1)
-        return former
 
     def _remains(self, documents: Sequence[str]) -> Iterator[str]:
         for name in self._tables.names() if documents and not self._is_reader else ():

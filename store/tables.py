@@ -168,10 +168,7 @@ class ObjectStore:
             self._objects.get_file_info(f"{self._root}/{_MARK}")
 
     def claim(self, *, whatever: bool = False) -> None:
-        """Mark the store as this home's for a change; PkbError where another has done so since, or keeps files there.
-
-        With `whatever`, it is this home's from now on.
-        """
+        """Mark the store as this home's for a change; PkbError where mark or files are another's, unless `whatever`."""
         known, before = (self._ledger.get(MARKS) or "").split(), self._mark()
         if not whatever and before not in known and (before or self._listed()):
             step = "pkb config set home.tables s3://BUCKET/ANOTHER-FOLDER, or if that home is gone: "
@@ -240,10 +237,7 @@ class ObjectStore:
 
 
 class Tables:
-    """The open tables of one home; DamagedTable where files of a table are missing or not as they were written.
-
-    A table is read as the ledger acknowledges it: see `change`.
-    """
+    """The open tables of one home, as the ledger acknowledges them; DamagedTable where files are missing or differ."""
 
     def __init__(self, folder: Path, ledger: Ledger) -> None:
         place = ledger.get(PLACE)
@@ -325,7 +319,7 @@ class Tables:
         with self.change() as acknowledge, self._damage_of(name):
             table = self._connected().open_table(name)
             rows = table.search().limit(None).to_batches()
-            self._create(name, data=rows, schema=table.schema, mode="overwrite")
+            self._connected().create_table(name, data=rows, schema=table.schema, mode="overwrite")
             with acknowledge(name):
                 pass
         self.files.settle()
@@ -393,18 +387,13 @@ class Tables:
         if mark is None:
             fields = {"documents": _DOCUMENTS, "chunks": _CHUNKS}.get(name, _VECTORS)
             schema = pa.schema([*fields, pa.field("vector", pa.list_(pa.float32(), width))] if width else fields)
-            return self._create(name, schema=schema)
-        table = self._connected().open_table(name)
-        if changing is None:
-            table.checkout(mark[0])
+            table = self._connected().create_table(name, schema=schema)
         else:
+            table = self._connected().open_table(name)
+        if changing is not None:
             changing[name] = table
-        return table
-
-    def _create(self, name: str, **data: Any) -> Any:
-        table = self._connected().create_table(name, **data)
-        if self._changing is not None:
-            self._changing[name] = table
+        elif mark:
+            table.checkout(mark[0])
         return table
 
     def _connected(self) -> Any:
