@@ -250,10 +250,7 @@ class Notices(LedgerRows):
     """Corrections that were not shown yet, at most one a question."""
 
     def add(self, notice: Notice) -> None:
-        """Add a notice, merged with an unshown one of the same question; a change that was undone leaves none.
-
-        Nothing is added for an entry that was removed.
-        """
+        """Add a notice of a kept entry, merged with an unshown one; a change that was undone leaves none."""
         sql = f"""INSERT INTO notices ({_NOTICE}) SELECT ?1, ?2, ?3, ?4, ?5, ?6 FROM answers WHERE key = ?1
                  ON CONFLICT (key) DO UPDATE SET after = excluded.after, cause = excluded.cause, at = excluded.at"""
         with nullcontext() if self._rows.in_transaction else self.ledger.transaction():

@@ -101,17 +101,14 @@ class TableFiles:
         return [path for path in self.stored() if path not in known and not path.endswith(f"/{_REWRITTEN}")]
 
     def written(self) -> dict[str, Checksum]:
-        """Sync the files that are not listed yet, as LanceDB does not, and return their checksums.
-
-        DiskFull where the last bytes of a file are missing, which LanceDB may not notice.
-        """
+        """Sync files that are not listed yet, and return their checksums; DiskFull where one lacks its last bytes."""
         if self._objects:
             self._objects.confirm()
             known = self._listed()
             return {path: one for path, one in self._objects.files().items() if path not in known}
         found, folders = dict[str, Checksum](), set[Path]()
         for path in self.unlisted():
-            if _lacks_end(self._folder / path):
+            if _lacks_end(self._folder / path):  # which LanceDB may not notice
                 raise DiskFull(f"the disk is full or failing: {self._folder}", "pkb doctor")
             if fresh := checksum(self._folder / path, sync=True):
                 found[path] = fresh

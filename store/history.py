@@ -123,10 +123,7 @@ class RetrievalLog(LedgerRows):
             self._rows.execute(sql, (question, json.dumps(chunks), json.dumps(best)))
 
     def frequencies(self) -> dict[str, int]:
-        """Count the questions for which each chunk was among the best, most first; the chunk may have been removed.
-
-        For questions asked before the best ones were recorded, all retrieved chunks count.
-        """
+        """Count the questions for which each chunk was among the best, in older rows retrieved; some may be removed."""
         sql = """SELECT value, count(*) FROM retrievals, json_each(coalesce(best, chunks))
                  GROUP BY value ORDER BY 2 DESC, 1"""
         return dict(self._rows.execute(sql).fetchall())

@@ -78,10 +78,7 @@ class Home:
 
     @contextmanager
     def naming_disk(self, command: str) -> Iterator[None]:
-        """Raise DiskFull, with the command to type, where a block that writes finds the disk full or failing.
-
-        What was committed before stays.
-        """
+        """Raise DiskFull, with the command to type, where a block that writes finds the disk full or failing."""
         import sqlite3  # imported late: help and usage errors must load nothing heavy
 
         try:

@@ -99,10 +99,7 @@ class KvStore:
                 return match
 
     def record_use(self, match: Match, seconds_saved: float, loaded: int | None = None) -> None:
-        """Count a match, its `loaded` tokens (all by default) and the seconds it saved.
-
-        Those are without the time that loading took; below 0 computing would have been sooner.
-        """
+        """Count a match, its `loaded` tokens (all by default) and the seconds saved; below 0 where it was slower."""
         tokens = match.tokens if loaded is None else loaded
         with self._ledger.transaction():
             self.index.record_use([node.key for node in match.found], self._now())
@@ -123,10 +120,7 @@ class KvStore:
         *,
         evict: bool = True,
     ) -> Node | None:
-        """Store a segment's tensors below `parent` (None: the root); None if refused, as while another process writes.
-
-        Without `evict` no other node is evicted for it.
-        """
+        """Store a segment below `parent` (None: the root), evicting others for it if `evict`; None if refused."""
         above = TreeRoot(parent.key, parent.path) if parent else root
         header = Header(root.key, child_key(above.key, ids), above.key, child_key(above.path, ids), tuple(ids))
         depth, size = parent.depth + 1 if parent else 1, kv_files.size_of(header, tensors)

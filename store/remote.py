@@ -227,10 +227,7 @@ class Remote:
         return _rate(self._transfers, self._now())
 
     def find(self, keys: Sequence[Key], within_s: float = ANSWER_S) -> Sequence[int]:
-        """Return the bytes of the files of nodes, 0 for one that is not there; empty without an answer.
-
-        Ends an earlier `cancel`.
-        """
+        """Return the bytes of the files of nodes, 0 for one not there; empty without an answer. Ends a `cancel`."""
         self._cancelled = False
         self.last_miss = "" if self.is_available else self.last_failure or "unreachable"
         if not keys or self.last_miss:

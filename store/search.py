@@ -141,10 +141,7 @@ class QuestionVectors:
     def near(
         self, vector: Vectors, *, scope: str, writer: str, day: str | None, least: float, most: int = 8
     ) -> list[Near]:
-        """Return up to `most` answered questions of this scope, writer and day, nearest first.
-
-        `vector` is a unit row; the cosine of each found is at least `least`.
-        """
+        """Return up to `most` answered questions of this scope, writer and day, by their cosine, `least` or more."""
         self._refresh()
         cosines, found = self._vectors @ vector, list[Near]()
         likely = np.flatnonzero(cosines >= least - _ROUNDING)

@@ -260,15 +260,12 @@ Row = dict[str, Any]
 
 
 class PreparedDocument(Struct, frozen=True):
-    """What is computed of a document alone: digests of its passages, the names of its people, and what else they tell.
-
-    `own` are the chunks, and their words, of what no other document may hold, too.
-    """
+    """What is computed of a document alone: digests of its passages, its people's names, and what else they tell."""
 
     digests: tuple[bytes, ...]
     names: Mapping[str, str]
     people: "tuple[NamedAddress, ...]"
-    own: tuple[tuple[Chunk, ...], tuple[str, ...]] | None = None
+    own: tuple[tuple[Chunk, ...], tuple[str, ...]] | None = None  # chunks and their words, of what no other may hold
 
 
 class IndexedDocument(Struct, frozen=True):
