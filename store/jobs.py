@@ -193,9 +193,6 @@ class Outcome(Struct, frozen=True):
     made: tuple[bytes, ...] = ()
 
 
-DONE = Outcome()
-
-
 class Job(Struct, frozen=True):
     """One piece of work, short enough that losing it to an interruption does not matter.
 

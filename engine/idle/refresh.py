@@ -24,7 +24,7 @@ from engine.types import Answer, AskOptions, Backend, Evidence, Trace, json_valu
 from store import answers
 from store.answers import AnswerBank, CachedAnswer, Notice, Notices, Origin, RefreshCandidates, Verifications
 from store.database import Ledger
-from store.jobs import DONE, Job, Outcome
+from store.jobs import Job, Outcome
 from store.types import replace
 
 
@@ -159,7 +159,7 @@ def refresh(reasker: Reasker, job: Job) -> Outcome:
             AnswerBank(ledger).put(key, moved, reasker.settings.bank.bytes)
         answers.confirm(ledger, key, generation, cached.evidence)
         RefreshCandidates(ledger).remove(key)
-        return DONE
+        return Outcome()
     prepared = reasker.answer(cached, decode=decode)
     reply = prepared.reply
     if reply and cached.reply and (change := change_of(cached, reply, evidence)):

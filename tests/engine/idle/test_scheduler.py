@@ -11,7 +11,7 @@ import pytest
 
 from store.database import Ledger, open_ledger
 from store.errors import Locked, PkbError
-from store.jobs import DONE, MAX_ATTEMPTS, Job, JobAccount, Jobs, Kind, Outcome, OutOfTime, Planned, Plans
+from store.jobs import MAX_ATTEMPTS, Job, JobAccount, Jobs, Kind, Outcome, OutOfTime, Planned, Plans
 from store.kv_index import KvIndex
 from tests.engine.idle.small_home import NOW, PLENTY, runner, states
 
@@ -38,7 +38,7 @@ class Clock:
 
         def work() -> Outcome:
             self.at += seconds
-            return DONE
+            return Outcome()
 
         return work
 
@@ -65,7 +65,7 @@ def fail() -> Outcome:
 
 def make(
     name: str,
-    run: Callable[[], Outcome] = lambda: DONE,
+    run: Callable[[], Outcome] = lambda: Outcome(),
     *,
     kind: Kind = "populate",
     seconds: float = 1.0,
@@ -83,7 +83,7 @@ def test_kinds_are_planned_when_their_turn_comes(ledger: Ledger) -> None:
 
     def first() -> Outcome:
         found.append("refreshed")
-        return DONE
+        return Outcome()
 
     plans: Plans = {
         "refresh": lambda: [make("a", first, kind="refresh")],
@@ -122,7 +122,7 @@ def test_when_mail_comes_in_all_is_planned_again(ledger: Ledger) -> None:
 
     def ingest() -> Outcome:
         ledger.raise_generation()
-        return DONE
+        return Outcome()
 
     def plan() -> list[Planned]:
         planned.append(ledger.generation)
@@ -225,7 +225,7 @@ def test_the_seconds_of_all_kinds_add_up_to_the_time_passed(ledger: Ledger) -> N
 def test_the_bytes_that_were_stored_are_counted_for_the_job_that_stored_them(ledger: Ledger) -> None:
     def read() -> Outcome:
         KvIndex(ledger).write(4096, 0.0)
-        return DONE
+        return Outcome()
 
     KvIndex(ledger).write(1, 0.0)
     done = list(runner(ledger).run({"populate": lambda: [make("a", read), make("b")]}))
