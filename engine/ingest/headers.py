@@ -183,8 +183,6 @@ def loose_base64(data: bytes) -> bytes:
     return b"".join(binascii.a2b_base64(one + b"=" * (-len(one) % 4)) for one in pieces)
 
 
-# Address lists.
-
 MOST_ADDRESSES = 1000  # of one field
 LONGEST = 256_000  # characters of one field
 _TOKEN = re.compile(
@@ -266,8 +264,6 @@ def _address(words: list[str]) -> Address:
         address, name = "", f"{plain} {name}"
     return Address(clean(decode_words(name)).strip("' ,")[:200], address[:320])
 
-
-# Dates in header lines, as common mail programs write them.
 
 WIDEST = 400  # characters of a line that are matched
 SKEW = timedelta(days=1)  # between the clocks of writer and quoter

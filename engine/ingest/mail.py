@@ -30,8 +30,6 @@ from engine.text.people import LIST_TAG, REPLIED, bare_title, header_warnings
 from prompts import word_patterns
 from store.types import Document, DocumentPassage, FileText, ParsedItem, Role, replace
 
-# The envelope: who, when, subject and thread.
-
 YEARS = range(1970, 2101)
 _STANDARD = re.compile(
     r"\s*(?:\w{3},\s*)?\d+ +[A-Z][a-z]{2} +\d+ +[\d:]+( +([+-]\d{4}|GMT|UTC?|[ECMP][SD]T))?\s*(\([^()]*\)\s*)?$"
@@ -155,8 +153,6 @@ def _ids(value: str) -> list[str]:
     return [clean(found) for found in _MESSAGE_ID.findall(value)]
 
 
-# Sections: the body, attachments, events and attached messages.
-
 ATTACHMENT_CHARS = 100_000  # of one attachment's text
 _BODIES = frozenset(
     ("text/plain", "text/html", "text/enriched", "text/richtext", "text/rtf", "text/markdown", "application/xhtml+xml")
@@ -238,8 +234,6 @@ def _header_lines(headers: Headers) -> list[str]:
     }
     return [f"{name}: {value}" for name, value in fields.items() if value]
 
-
-# The document.
 
 _QUOTED_FROM = re.compile(r"^>+From ", re.MULTILINE)
 _UNENCODED = frozenset(("", "7bit", "8bit", "binary"))

@@ -19,8 +19,6 @@ from engine.ingest.scan import COMPOUND, HEAD, TNEF, is_office
 from engine.ingest.types import ParseLimits, UnreadableItem
 from store.types import FilePart, FileText, replace
 
-# One part: type, file name, transfer encoding.
-
 _LONGEST = 4_000  # characters of a Content-Type; the standard library's parser is quadratic in them
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/=\r\n]")
 _BASE64_RUN = re.compile(rb"\s*(?:[A-Za-z0-9+/]{2,}={0,2}[ \t]*\r?\n){1,}+(?=\s*.*[^A-Za-z0-9+/=\s])")
@@ -100,8 +98,6 @@ def parameters_of(field: str) -> Mapping[str, str]:
         found[name] = str(value or "")
     return found | {name: clean(decode_words(found[name])) for name in ("name", "filename")}
 
-
-# The tree of parts.
 
 _PLAIN_IS_ENOUGH = 1_000  # characters: a plain alternative this long is not a stub, so the HTML is not parsed
 _READABLE = (".txt", ".csv", ".tsv", ".md", ".ics", ".vcf", ".log", ".rst", ".org", ".json", ".yaml", ".yml")
