@@ -23,8 +23,6 @@ from watchdog.observers.polling import PollingObserver
 from engine.ingest.scan import ignorable, is_skipped_folder
 from store.home import NETWORK, file_system
 
-# When a changed root is due.
-
 
 class Intervals(Struct, frozen=True):
     """Watch intervals in seconds."""
@@ -102,8 +100,6 @@ class Debouncer:
         return min(known.last + self._intervals.quiet, known.first + self._intervals.max_wait, known.rescan)
 
 
-# Watches on folders.
-
 _EVENTS: list[type[events.FileSystemEvent]] = [  # reading a file is not a change
     *(events.FileCreatedEvent, events.FileModifiedEvent, events.FileMovedEvent, events.FileDeletedEvent),
     *(events.FileClosedEvent, events.DirCreatedEvent, events.DirMovedEvent, events.DirDeletedEvent),
@@ -130,8 +126,6 @@ class _EventHandler(events.FileSystemEventHandler):
             if path.name == self.name or (self.name is None and is_read):
                 self.on_change(self.root)
 
-
-# Roots, followed by watches or by polling.
 
 # File systems of another machine or of a virtual machine's host, whose changes cause no events here.
 _NO_EVENTS = NETWORK | {

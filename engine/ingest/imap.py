@@ -36,8 +36,6 @@ _AGAIN = "the same command again: it goes on where it stopped"
 _ADDRESS = re.compile(r"(?i:imaps):/{1,2}([^/]+)@([\w.-]+)(?::(\d{1,5}))?(?:/(.*))?", re.DOTALL)
 _UNSAFE = re.compile(r"[/%\x00-\x1f\x7f]|^\.")  # in the name of a folder on disk
 
-# Accounts.
-
 
 class MailAccount(Struct, frozen=True):
     """An account at a mail server, or one folder of it."""
@@ -130,8 +128,6 @@ def keep_password(account: MailAccount, password: str, agreed: Callable[[], bool
     except keyring.errors.KeyringError:
         raise PkbError("the system has no keyring, or it is locked; no password was kept", None) from None
 
-
-# The protocol: imaplib's, with limits.
 
 _LINE, _REST = 1 << 16, 1 << 20  # bytes of a line; of a reply without its messages
 _SILENCE_S, _REPLY_S = 60.0, 900.0
@@ -331,8 +327,6 @@ def _folder(text: bytes, literal: bytes | None) -> MailFolder | None:
     uses = frozenset(found[1].decode("ascii", "replace").lower().split())
     return MailFolder("INBOX" if raw.upper() == b"INBOX" else name, raw.decode("ascii"), uses)
 
-
-# Reading an account into folders.
 
 _FILE = re.compile(r"(\d{1,10})\.(\d{1,10})\.(?:eml|noindex)")
 _FORGOTTEN = ".noindex"  # the ending of an empty file in place of a message that is never to be fetched again

@@ -21,8 +21,6 @@ from store.types import FileState, Place, replace
 
 Format = Literal["mail", "mbox", "emlx", "outlook", "transcript", "calendar", "contacts", "office"]
 
-# Formats.
-
 HEAD = 8192  # bytes from which the format is detected
 _WORDS = word_patterns("mail_programs")
 _MAIL_FIELDS, _MAIL_ONLY_FIELDS = (frozenset(_WORDS[kind].split("|")) for kind in ("field", "mail field"))
@@ -104,8 +102,6 @@ def _begins_header(head: bytes) -> bool:
             return True
     return False
 
-
-# Changes.
 
 _SKIPPED_FOLDERS = {b".git", b".hg", b".svn", b"node_modules", b"__pycache__", b".venv"}
 
@@ -225,9 +221,6 @@ def _files(root: bytes, found: Changes) -> Iterator[tuple[bytes, FileState]]:
 
 def _state(status: os.stat_result) -> FileState:
     return FileState(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
-
-
-# Where mail is on a machine.
 
 
 class MailPlace(Struct, frozen=True):
