@@ -19,8 +19,6 @@ from engine.ingest.types import ParseLimits, content_id, item_or_bug
 from engine.text.dates import DAY_NAMES, MONTH_NAMES, spell_date
 from store.types import Document, ParsedItem, Role
 
-# Times and time zones.
-
 WEEKDAYS = {"MO": 0, "TU": 1, "WE": 2, "TH": 3, "FR": 4, "SA": 5, "SU": 6}
 _OFFSET = re.compile(r"([+-])(\d\d)(\d\d)")
 _NTH_DAY = re.compile(r"(-?\d)([A-Z]{2})$")
@@ -78,8 +76,6 @@ def _zone(halves: dict[str, "Component"]) -> tzinfo | None:
     return None
 
 
-# Recurrence rules in words.
-
 _UNITS = {"DAILY": "day"} | {f"{unit.upper()}LY": unit for unit in ("week", "month", "year", "hour", "minute")}
 _RULE_DAY = re.compile(r"([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)$")
 _ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", -1: "last", -2: "second to last"}
@@ -122,8 +118,6 @@ def _day(code: str) -> str:
 def _listed(words: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
-
-# Events.
 
 MOST_EVENTS = 100
 MOST_PEOPLE = 100

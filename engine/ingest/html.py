@@ -75,8 +75,6 @@ class TextWriter:
         self.written += bool(text)
 
 
-# From HTML to the writer.
-
 MOST_TAGS = 20_000  # nesting costs the parser quadratic time: seconds beyond this
 LONGEST_TAG = 8_000  # characters, inline images above all
 LONGEST_LINK = 100

@@ -135,8 +135,6 @@ def recognized(picture: bytes, languages: str, ends: float) -> tuple[str, str]:
         return text.read(_CHARS).decode(errors="replace").strip(), ""
 
 
-# The child.
-
 _DATE = re.compile(r"(?:D:)?(\d{4})-?(\d\d)-?(\d\d)(?:T?(\d\d):?(\d\d))?[\d.:]*(?:([+-]\d\d)[':]?(\d\d))?")
 _DAMAGE = (
     *(ElementTree.ParseError, zipfile.BadZipFile, zlib.error, struct.error, OSError, EOFError),

@@ -21,8 +21,6 @@ from engine.ingest.types import ParseLimits, UnreadableItem, content_id, in_user
 from engine.text.people import PRESENT
 from store.types import LONGEST_SPEAKER, Document, DocumentPassage, ParsedItem, replace
 
-# Dates in titles, first lines and file names, with their times.
-
 _STAMP = re.compile(r"[-_ T]*(?P<hour>[0-2]\d)[-_.:h]?(?P<minute>[0-5]\d)(?:[-_.:m]?(?P<second>[0-5]\d))?(?!\d)")
 
 
@@ -42,8 +40,6 @@ def date_in_name(name: str) -> tuple[datetime | None, str]:
         day = day.replace(hour=int(stamp["hour"]), minute=int(stamp["minute"]), second=int(stamp["second"] or 0))
     return day, f"{name[: found.start].removesuffix('GMT')} {name[stamp.end() if stamp else found.end :]}"
 
-
-# Front matter: title and date in the first lines.
 
 _MOST = 8  # lines that may be front matter
 _LONG = 160  # characters: longer lines are not titles
@@ -213,8 +209,6 @@ def _plain(text: str) -> str:
     return _ENTITY.sub(lambda match: unescape(match[0]), without)
 
 
-# Cues into turns.
-
 TURN, PAUSE = 100, 15.0  # most words of a merged turn; seconds of silence that end it
 
 
@@ -261,8 +255,6 @@ def turns_to_read(text: str) -> list[dict[str, Any]] | None:
     rows = zip(found, clocks, said, strict=True)
     return [{"lines": [one.first, one.last], "text": f"{clock}  {line}"} for one, clock, line in rows] or None
 
-
-# The document.
 
 _HEAD = 2000  # characters of a file that show whether it has subtitles
 _SUBTITLES, _TEXTS = frozenset({".vtt", ".srt", ".sbv"}), frozenset({".txt", ".md", ".markdown", ".text", ".lrc"})
