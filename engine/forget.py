@@ -296,8 +296,6 @@ def _is_copy(row: Row, own: str, original: Row, words: str) -> bool:
     return not added or (added < len(words.split()) >= FEW_WORDS and (listed or not after.strip()))
 
 
-# Other documents that hold sentences of what is named.
-
 _MOST_SEARCHED = 2000  # documents whose sentences are looked for in all others
 _PRIOR = 300  # texts of no archive in particular, which have no word of it
 _FUNCTION, _LETTER = 1.0, 2.0  # bits of a function word, and of a letter of an unspaced script

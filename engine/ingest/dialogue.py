@@ -167,8 +167,6 @@ def _sets_apart(shape: str, found: Mapping[int, Lead], lines: Sequence[str]) -> 
     return len(found) > 3 and 2 * len(found) > len(places) and spoken and told
 
 
-# Speakers in front of a line.
-
 # A name may hold brackets without a time: "Ann [PM]". A colon needs no blank where the script has none.
 _NAME = r"(?:[^:：\n*\[]|\[[^\[\]:：\n]{0,40}\]){0,99}?"
 _COLON = rf"(?::(?=\s|$|[{UNSPACED}])|：)"
@@ -244,8 +242,6 @@ def _may_be_name(name: str) -> bool:
 def _bare(name: str) -> str:
     return _BRACKETS.sub(" ", _BRACKETS.sub(" ", name))
 
-
-# Lines into cues.
 
 Lines = Sequence[tuple[int, str]]  # line number, line
 

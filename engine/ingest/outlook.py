@@ -243,8 +243,6 @@ def _listed_values(data: BytesIO, charset: str) -> _Values:
     return values
 
 
-# Compressed RTF.
-
 _BEFORE = (  # each text, as if it had been written already
     rb"{\rtf1\ansi\mac\deff0\deftab720{\fonttbl;}{\f0\fnil \froman \fswiss \fmodern \fscript \fdecor MS Sans Serif"
     rb"SymbolArialTimes New RomanCourier{\colortbl\red0\green0\blue0"
@@ -274,8 +272,6 @@ def unpack_rtf(data: bytes) -> bytes:
             out += (piece * count)[:count]
     return bytes(out[len(_BEFORE) :])
 
-
-# The message as MIME.
 
 _AUTHOR, _SENDER = (0x42, 0x5D02, 0x65), (0xC1A, 0x5D01, 0xC1F, 0x5D0A)  # name, and addresses; the last of who made it
 _RECIPIENTS = (("to", 1, 0xE04), ("cc", 2, 0xE03), ("bcc", 3, 0xE02))  # the type of each, and a list of their names

@@ -162,9 +162,6 @@ def next_is_quoted(lines: Sequence[str], at: int) -> bool:
     return next((line.lstrip() for line in lines[at : at + 3] if line.strip()), "")[:1] == ">"
 
 
-# Passages and their roles.
-
-
 class QuoteRoles(Struct, frozen=True):
     """The role of a message quoted below the mail's own text or with an attribution, and of one without either."""
 
@@ -242,8 +239,6 @@ def _mark_line(
     roles.append("signature" if sent_from or _ARMOUR.match(text) else state)
     return state
 
-
-# Who wrote the message of each quoted line, and when, as its header says.
 
 _QUOTE_MARKS = re.compile(r"\s{0,3}(?:>\s?)+")
 _ABOVE, _DEEPEST = 10, 64  # lines above the first field of a header; quotations in quotations that are told apart
