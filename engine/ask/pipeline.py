@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, convert
 
 from engine.ask import keys
-from engine.ask.keys import EmbeddedQuestion, PendingQuestion, QueryContext, same_answer
+from engine.ask.keys import PendingQuestion, QueryContext, same_answer
 from engine.settings import Settings
 from engine.text.terminal import shorten
 from engine.text.time_sensitive import instruction_end
@@ -27,7 +27,6 @@ from store.types import Scope, replace
 
 if TYPE_CHECKING:
     from engine.ask.semantic import SemanticRules
-    from store.search import Near
 
 
 def remember(
@@ -91,10 +90,14 @@ class Asker:
         embedded = keys.embed(self._backend, ask)
         may_serve = kept is None and ask.options.read_bank and embedded.vector is not None
         if may_serve and (rules := self._rules()):
-            from engine.ask.semantic import SemanticLookup
+            from engine.ask.semantic import SemanticLookup, defer_verification
 
             if near := SemanticLookup(self._backend, self._ledger, rules).find(ask, embedded):
-                return self._serve_similar(ask, embedded, near)
+                told, matched = _served(ask, near.answer, stale=False), near.answer.question
+                reply = replace(told, tier="semantic", matched_question=matched, similarity=near.similarity)
+                if ask.options.write_bank:  # its own is made, and compared, by an idle run
+                    defer_verification(self._ledger, self._settings, ask, embedded, near)
+                return self._answered(ask, reply, near.key, near.answer.made_ms - reply.ms["total"], None)
         asked = keys.gather_context(self._backend, ask, embedded)
         if kept and kept.evidence == asked.read:
             moved = keys.relocate(kept, asked.evidence)  # its sources are where they are now
@@ -127,16 +130,6 @@ class Asker:
                 self._bank.record_use(ask.key.digest, generation, ask.now.timestamp(), kept.evidence)
         reply = _served(ask, kept, stale=stale)
         return self._answered(ask, reply, ask.key.digest, kept.made_ms - reply.ms["total"], evidence)
-
-    def _serve_similar(self, ask: PendingQuestion, asked: EmbeddedQuestion, near: "Near") -> AskResult:
-        """Return another question's answer, and owe this one its own."""
-        reply = _served(ask, near.answer, stale=False)
-        reply = replace(reply, tier="semantic", matched_question=near.answer.question, similarity=near.similarity)
-        if ask.options.write_bank:
-            from engine.ask.semantic import defer_verification
-
-            defer_verification(self._ledger, self._settings, ask, asked, near)
-        return self._answered(ask, reply, near.key, near.answer.made_ms - reply.ms["total"], None)
 
     def _made(
         self, ask: PendingQuestion, asked: QueryContext, before: CachedAnswer | None, written: Answer
@@ -187,17 +180,14 @@ _RIVALS = 2  # in notices
 
 
 def sender_notices(reply: Answer) -> list[str]:
-    """Return notices of senders who disagree, and of an only source that may be forged.
-
-    A mail forged under the quoted sender's name and address is recognised by its warnings.
-    """
+    """Return notices of senders who disagree, and of an only source that may be forged."""
     first, others = reply.sources[0], [one for one in reply.sources[1:] if not one.copy]
     orders = [one for one in (first, *others) if one.rival and instruction_end(one.quote)]
     left_out = [f"left out a sentence that dictates the answer, from {_sender(one)}" for one in orders[:_RIVALS]]
     if not reply.answered:
         return left_out
     rivals = [one for one in others if one.rival and one.quote != first.quote and one not in orders]
-    own = (first.sender, {*first.warnings})
+    own = (first.sender, {*first.warnings})  # a mail forged under that name and address has others
     strange = [one for one in rivals if one.sender and (one.sender, {*one.warnings}) != own]
     told = [f"another mail, from {_sender(one)}, says: {shorten(one.quote, 160)}" for one in strange[:_RIVALS]]
     trusted = (one for one in (first, *others) if FIRST_MAIL in one.warnings or not one.warnings)
