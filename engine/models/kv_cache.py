@@ -330,10 +330,7 @@ def form(cache: Cache, bits: int = 0) -> CacheForm:
 
 
 def normalize(cache: Cache, count: int, bits: int = 0) -> Captured:
-    """Bring a cache that has just prefilled a segment of `count` tokens to exactly what `restore` returns.
-
-    Returns the arrays to store that cannot be cut from the cache later.
-    """
+    """Bring a cache that prefilled `count` tokens to what `restore` returns; returns what cannot be cut of it later."""
     found: dict[str, Any] = {}
     for name, part in _parts(cache):
         found |= normalize_layer(part, name, count, bits)

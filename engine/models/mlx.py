@@ -137,10 +137,7 @@ class Mlx:
     def decode(
         self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafter | None = None
     ) -> Generator[str, None, None]:
-        """Prefill the last segment and yield the text of each generated token, which may be empty, up to a stop.
-
-        `drafts` are used if rejected tokens can be removed from the cache.
-        """
+        """Prefill the last segment and yield each token's text; uses `drafts` if the cache can drop rejected tokens."""
         from mlx_lm.models.cache import trim_prompt_cache
 
         drafts = drafts if kv_cache.is_sliceable(cache) else None

@@ -260,10 +260,7 @@ def invalid(endpoint: Endpoint) -> PkbError:
 
 
 def refusal(endpoint: Endpoint, status: int, said: str, window: int = CONTEXT) -> PkbError:
-    """Return the error of a refusal; `said` is the server's text, of which nothing is repeated.
-
-    `window` is the context that prompts were made for, in tokens.
-    """
+    """Return the error of a refusal, repeating nothing `said`; `window` is the context of prompts, in tokens."""
     place, known = endpoint.place, said.casefold()
     model = f"{endpoint.name} at {place}" if endpoint.name else place
     if 300 <= status < 400:
