@@ -52,10 +52,7 @@ Result = Annotated[CallToolResult, dict[str, Any]]  # its text, and the same as 
 
 
 def server(environ: Mapping[str, str], *, writes: bool, collection: str | None = None) -> "MCPServer[Any]":
-    """Return the server of a home; without `writes` no tool changes the index or the answer cache.
-
-    With `collection`, tools see only that one.
-    """
+    """Return the server of a home, or of a collection; without `writes` no tool changes index or answer cache."""
     tools = Tools(environ, writes=writes, collection=collection)
     made = _Server(tools)
     more = {tools.ask: {"document": Document}, tools.todo: {"kind": Kind}}

@@ -286,10 +286,7 @@ class _Gone(Exception):
 
 
 async def complete(end_ahead: Callable[[str], None], request: Request, *, record: bool = False) -> Response:
-    """Answer a chat completion, streamed if the request asks for it; a client's own task without opening the home.
-
-    `end_ahead` is given the home whose read-ahead is to end.
-    """
+    """Answer a chat completion, streamed if the request asks for it; a client's own task without opening the home."""
     environ = request.scope["environ"]
     asked = parse(await read_json(request), record=record, page=str(request.base_url))
     gone, events, first = Event(), asyncio.Queue[_Event](), None

@@ -348,10 +348,7 @@ _MARKS = "-*•–· \t"  # in front of a line of a list
 def ask_about(
     reader: PromptReader, chunks: Sequence[Chunk], request: str, most: int, check_time: Callable[[], None]
 ) -> str:
-    """Return a model's text on a request about chunks; empty if they do not fit its context.
-
-    It has at most `most` tokens; `check_time` is called after each, and may raise.
-    """
+    """Return at most `most` tokens of a model's text about chunks; empty if they do not fit. `check_time` may raise."""
     return _write(reader, chunks, request, most, Trace(asked=False), check_time)[0]
 
 
@@ -373,10 +370,7 @@ def _write(
 def synthesize(
     load: Callable[[], PromptReader], question: Question, evidence: Evidence, trace: Trace, options: GenerateOptions
 ) -> Answer:
-    """Answer from all of the evidence, line by line, each with the number of a source that supports it.
-
-    A line is left out where no source holds its numbers and most of its words.
-    """
+    """Answer from all of the evidence, in lines whose numbers and most words a source holds, each with its number."""
     with trace.step("model"):
         run = _Synthesis(load(), question, trace, options)
     text = run.answer(evidence)

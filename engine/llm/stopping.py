@@ -133,10 +133,7 @@ class Repetition:
 
 @dataclass(slots=True)
 class Output:
-    """The text that a model has generated, in at most `most` tokens, and why it was ended; mutable.
-
-    `ended` is empty if the model ended it.
-    """
+    """The text that a model has generated, in at most `most` tokens, and why it was `ended`, if not by it; mutable."""
 
     most: int
     text: str = ""
@@ -178,10 +175,7 @@ class Output:
 
 
 def complete(pieces: Iterable[str], most: int, check_time: Callable[[], None] = lambda: None) -> Output:
-    """Return a text of at most `most` tokens, ended where it repeats itself or with a sentence at the limit.
-
-    `check_time` is called after each piece, and may raise.
-    """
+    """Return up to `most` tokens of text, ended where it repeats itself or with a sentence; `check_time` may raise."""
     output = Output(most)
     for piece in pieces:
         if not output.add(piece):
