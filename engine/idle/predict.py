@@ -311,10 +311,7 @@ _SWAPPED = {"when is ": "Where is ", "when was ": "Where was ", "where is ": "Wh
 def from_forms(
     hits: Sequence[Hit], past: Sequence[str], is_over: Callable[[], bool] = lambda: False
 ) -> list[Prediction]:
-    """Return past questions about other names and subjects of new chunks, and with where for when; some twice.
-
-    OutOfTime before a chunk once `is_over`.
-    """
+    """Return past questions about new chunks' names and subjects, and with where for when; OutOfTime once `is_over`."""
     names = list(dict.fromkeys(name for one in past for name in understand(one, _ANY_DAY).names))
     learned, found = forms(past)[:20], list[Prediction]()
     for place, hit in enumerate(hits):
@@ -366,5 +363,4 @@ def prepare_standing(reasker: Reasker, job: Job) -> Outcome:
     options = replace(reasker.options, scope=Scope(document=document))
     if reasker.is_cached(question, options):
         return Outcome("cached")
-    made = reasker.prepare(question, options, job.source, decode=reasker.decode)
-    return Outcome("done", (made.key,))
+    return Outcome("done", (reasker.prepare(question, options, job.source, decode=reasker.decode).key,))

@@ -169,14 +169,11 @@ def _output_of(sources: Sources, *words: str) -> str:
 
 @contextmanager
 def stopping(models: "ResidentModel", is_over: Callable[[], bool]) -> Iterator[None]:
-    """Raise OutOfTime, in this context, at the model's next step after the idle run `is_over`; Locked for a question.
-
-    A question that is answered between two steps is not part of the run, and is answered to its end.
-    """
+    """Raise OutOfTime, in this context, at the model's next step once the idle run `is_over`; Locked for a question."""
     usual = models.yield_point
 
     def yield_point() -> None:
-        models.yield_point = usual  # of what is answered now
+        models.yield_point = usual  # a question that is answered now is not part of the run, and goes on to its end
         try:
             usual()
         finally:
