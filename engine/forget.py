@@ -218,10 +218,7 @@ def _documents(opened: Session, request: ForgetRequest, aside: Mapping[str, Row]
 
 
 def _named(opened: Session, target: str, aside: Mapping[str, Row]) -> set[str]:
-    """Return the documents of a Message-ID, id, file or folder, those that are no longer indexed among them.
-
-    UsageError if there is none, and no run is unfinished.
-    """
+    """Return the documents, former ones too, of a Message-ID, id, file or folder; UsageError if there is none."""
     former, message_id = FormerNames(opened.ledger), target.strip().removeprefix("<").removesuffix(">")
     stored = opened.catalogue.documents_with_message_id(message_id) or _known(opened, [target])
     if found := {*stored, *former.documents(f"id\0{message_id}")}:

@@ -168,10 +168,7 @@ def adapter_uses(opened: Session, name: str) -> tuple[tuple[str, ...], tuple[str
 
 
 def add_adapter(opened: Session, source: Path, name: str) -> tuple[KeptAdapter, str]:
-    """Copy an adapter of the model in use into the home; returns a warning, too, empty if there is none.
-
-    UsageError and PkbError name what is wrong with it.
-    """
+    """Copy an adapter of the model in use into the home; returns a warning, too, empty if there is none. PkbError."""
     found, base = local_model_of(opened)
     if not source.is_dir():
         raise UsageError(f"there is no folder {line(str(source))}", "pkb adapter add FOLDER")
@@ -193,10 +190,7 @@ def add_adapter(opened: Session, source: Path, name: str) -> tuple[KeptAdapter, 
 
 
 def use_adapter(opened: Session, name: str, task: Task | None, collection: str | None) -> None:
-    """Choose an adapter, for answers unless a task or a collection is given; `none` alone takes all off.
-
-    UsageError if there is none of this name, no such collection, or if it is for another model.
-    """
+    """Choose an adapter, for answers unless a task or a collection is given; `none` alone takes all off. UsageError."""
     if name != NO_ADAPTER:
         kept = adapter_folder(opened).find(name)
         if kept.base != local_model_of(opened)[1]:

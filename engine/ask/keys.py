@@ -325,10 +325,7 @@ def _in_document(ledger: Ledger, text: str, options: AskOptions, now: datetime) 
 
 
 def named_document(ledger: Ledger, name: str, now: datetime) -> str | None:
-    """Return the only meeting whose title has all words of a name and of its day; None unless there is one.
-
-    "The budget meeting of 3 May" is one with the word budget in its title, of that day.
-    """
+    """Return the only meeting with all words of a name in its title, of its day, as "the budget meeting of 3 May"."""
     from engine.text.dates import find, without_days
     from store.documents import titled_documents
 

@@ -92,10 +92,7 @@ class _Claim:
 
 
 def settled(question: Question, evidence: Evidence) -> Evidence:
-    """Return evidence without answers from chunks that say something else than a sender who is trusted more.
-
-    Passages of several senders that differ are marked as rivals.
-    """
+    """Return evidence without answers that a sender who is trusted more contradicts; senders that differ are rivals."""
     kind = wanted(question)
     found = candidates(question, evidence.passages, kind, time_constraint(question, kind))
     all_claims = _claims(question, evidence.passages, found)

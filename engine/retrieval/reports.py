@@ -300,10 +300,7 @@ _PERSON = re.compile(
 def _tasks_of(
     reader: Reader, catalog: Catalog, said: str, known: frozenset[str], hits: Sequence[Hit], scope: Scope
 ) -> Evidence | None:
-    """Return what somebody is to do by a meeting, or by all, newest first, without what later messages say is done.
-
-    None if they are in no meeting.
-    """
+    """Return what somebody is to do by a meeting, or by all, newest first, and was not done later; None if in none."""
     names = {name_words(one) or frozenset(words(one.partition("@")[0])) for one in known}
     sought = {" ".join(one) for one in names} if said.lower() in _ME else [said]
     named = chain.from_iterable(reader.matching(scope, "transcript", words(one)).by_date(_MOST) for one in sought)
