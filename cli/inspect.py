@@ -251,15 +251,12 @@ def list_documents(
 
 
 def _show_problems(kinds: Sequence[dict[str, Any]], *, as_json: bool) -> None:
-    if as_json:
-        output.data({"kinds": kinds})
-        return
+    said = list[str]()
     for one in kinds:
-        print(f"{one['meaning']}: {one['count']:,}")
-        for path, number in Counter(item["path"] for item in one["items"]).items():
-            print(line(f"    {path} ({number:,})" if number > 1 else f"    {path}"))
-    if not kinds:
-        print("nothing was skipped, misread or left out")
+        paths = Counter(item["path"] for item in one["items"]).items()
+        said.append(f"{one['meaning']}: {one['count']:,}")
+        said += (line(f"    {path} ({number:,})" if number > 1 else f"    {path}") for path, number in paths)
+    output.result({"kinds": kinds}, "\n".join(said) or "nothing was skipped, misread or left out", as_json=as_json)
 
 
 def _print(found: Listing, *, paths: bool) -> None:
