@@ -203,9 +203,7 @@ class RequestQueue(Thread):
         while self._is_idle_run and self._waiting:
             if not self._waiting[0].cancelled and self._needs_all(self._waiting[0]):
                 raise Cancelled
-            job = self._waiting.popleft()
-            if not job.cancelled:  # by a client that is gone
-                self._do(job)
+            self._do(self._waiting.popleft())
         if self._ended or (self.running and self.running[-1].cancelled):
             raise Cancelled
         if self._is_idle_run:
@@ -234,7 +232,7 @@ class RequestQueue(Thread):
     def _do(self, job: QueuedRequest) -> None:
         self.running.append(job)
         try:
-            if not job.cancelled:
+            if not job.cancelled:  # by a client that is gone
                 kinds = {"ask": self._ask, "idle": self._idle_run, "ahead": self._ahead, "call": self._call}
                 kinds[job.frame["kind"]](job)
         except (Cancelled, Broken, *FAILURES):
