@@ -8,7 +8,7 @@ import json
 import mmap
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property, lru_cache, partial
@@ -358,8 +358,11 @@ class Shard:
             inside &= np.isin(own, own[held[0]][self.live[held[0]]]) if held else False
         spoken = self._spoken(meetings)
         if scope.sender:
-            sent, spoke = (self._names(name, scope.sender)[self.arrays[name]] for name in ("sender", "recipients"))
-            inside &= np.where(spoken, spoke, sent)
+            sent = self._names("sender", scope.sender)[self.arrays["sender"]]
+            if spoken.any():
+                spoke = self._names("recipients", scope.sender)[self.arrays["recipients"]]
+                sent = np.where(spoken, spoke, sent)
+            inside &= sent
         return np.flatnonzero(inside if kind is None else inside & (spoken == (kind == "transcript")))
 
     def having(self, words: Sequence[str], scope: Scope) -> NDArray[np.int64]:
@@ -376,6 +379,16 @@ class Shard:
         numbers, counts = np.unique(self.arrays["sender"][chunks], return_counts=True)
         people = map(bytes.decode, _texts_of(self.arrays, "sender", numbers))
         return Counter(dict(zip(people, counts.tolist(), strict=True)))
+
+    def people(self, name: str) -> list[bytes]:
+        """Return the people, folded, in `sender` or `recipients` of chunks that count."""
+        if not self.dead:
+            return self.arrays[f"{name}_people"].tobytes().split(b"\n")
+        used = np.zeros(len(self.arrays[f"{name}_of_ends"]), np.bool_)
+        used[self.arrays[name][self.live]] = True
+        rows = np.repeat(used, np.diff(self.arrays[f"{name}_of_ends"], prepend=0))
+        numbers = np.unique(self.arrays[f"{name}_of"][rows])
+        return [one[:-1] for one in _texts(self.arrays, f"{name}_people", numbers)]
 
     def known(self, name: str, wanted: str, scope: Scope) -> set[str]:
         """Return the people, folded, in `sender` or `recipients` within a scope whom one with these words would fit."""
@@ -404,22 +417,20 @@ class Shard:
 
     def _find_named(self, name: str, wanted: str) -> tuple[NDArray[np.int64], list[str]]:
         """Return the numbers of the people whom a name may mean, and who they are."""
-        blob, places, people = self.arrays[f"{name}_people"].tobytes(), list[int](), list[str]()
-        person = PersonFilter.of(wanted)
-        needles = [one.encode("utf-8", "replace") for one in ([] if person.domain else person.words) or [person.needle]]
-        needle = min(needles, key=blob.count) if len(needles) > 1 else needles[0]  # the rarest of the line
-        at = blob.find(needle) if needle else -1
-        while at >= 0:
-            first, last = blob.rfind(b"\n", 0, at) + 1, blob.find(b"\n", at)  # of the line of one person
-            if _is_named(one := blob[first:last].decode(), wanted):
-                places.append(at)
-                people.append(one)
-            at = blob.find(needle, last)
-        return np.searchsorted(self.arrays[f"{name}_people_ends"], places, "right"), people
+        found = [*people_named(self.arrays[f"{name}_people"].tobytes(), wanted)]
+        places = [place for place, _ in found]
+        return np.searchsorted(self.arrays[f"{name}_people_ends"], places, "right"), [one for _, one in found]
 
     def holding(self, column: str, names: Collection[str]) -> NDArray[np.bool_]:
         """Return which chunks have one of these names, all of the column `id` or `document`."""
-        return np.isin(self.arrays[column], np.array([digest(name) for name in names], np.uint64))
+        wanted, own = np.array([digest(name) for name in names], np.uint64), self.arrays[column]
+        if column != "document":
+            return np.isin(own, wanted)
+        found = np.zeros(self.size, np.bool_)
+        first, last = np.searchsorted(own, wanted), np.searchsorted(own, wanted, "right")  # documents stand in order
+        for at in np.flatnonzero(first < last).tolist():
+            found[first[at] : last[at]] = True
+        return found
 
     def hit(self, chunk: int, *, with_vector: bool = True) -> Hit:
         """Return a chunk as a hit, with its vector if it has one and that is wanted."""
@@ -437,6 +448,19 @@ class Shard:
 @lru_cache(16)  # of a question's words, for all shards
 def _keys(words: tuple[str, ...]) -> NDArray[np.uint64]:
     return np.array([digest(word) for word in words], np.uint64)
+
+
+def people_named(lines: bytes, wanted: str) -> Iterator[tuple[int, str]]:
+    """Yield the people whom a name may mean, of some that are a line each, with places within their lines."""
+    person = PersonFilter.of(wanted)
+    needles = [one.encode("utf-8", "replace") for one in ([] if person.domain else person.words) or [person.needle]]
+    needle, *others = sorted(needles, key=len, reverse=True)  # the longest of a line is likely the rarest
+    at = lines.find(needle) if needle else -1
+    while at >= 0:
+        line = lines[lines.rfind(b"\n", 0, at) + 1 : (last := lines.find(b"\n", at))]  # of one person
+        if all(one in line for one in others) and _is_named(one := line.decode(), wanted):
+            yield at, one
+        at = lines.find(needle, last)
 
 
 @lru_cache(1 << 14)  # all shards name the same people

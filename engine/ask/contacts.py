@@ -205,10 +205,11 @@ class _Who:
 
     def _said(self, hit: Hit, own: bool, text: str) -> Iterator[_Told]:
         """Yield what stands behind the name in a text, and what somebody says of themselves."""
-        by_first = [] if own else [*self._by_first.finditer(text)]
+        given = any(one.lower() in text.lower() for one in self._given)  # in most of their own texts it is not
+        by_first = [*self._by_first.finditer(text)] if given and not own else []
         named = [one for one in (hit.sender, *hit.recipients) if by_first and self._first.search(shown_name(one))]
         is_only = named and all(fold(one) in self.people for one in named)  # who has the first name there
-        for match in chain(self.whole.finditer(text), by_first if is_only else ()):
+        for match in chain(self.whole.finditer(text) if given else (), by_first if is_only else ()):
             yield from self._behind(text, match.end(), match.end())
             if (title := _pattern("titled").match(text, match.end())) and _is_title(title[1].strip()):
                 yield "title", title[1].strip(), "", line_at(text, match.start(), title.end())
