@@ -40,7 +40,7 @@ _LIST = "index"  # the small value of the ledger that lists the shards; where an
 _REMEMBERED = 1_000  # generations for which a reader's home can learn what changed
 _NEVER = 1 << 40  # a day after all others
 _NEAR = 4_096  # vectors: of 57,000 of mail and minutes, these hold 99.8 % of the nearest 50
-_KEPT = 4_096  # chunks that are kept for other questions: 12 MB
+_KEPT = 4_096  # chunks, 12 MB of them, and words that are kept for other questions
 
 
 class IndexLimits(Struct, frozen=True):
@@ -89,6 +89,7 @@ class IndexView:
 
     shards: Sequence[Shard]
     _hits: dict[tuple[int, int], Hit] = field(default_factory=dict, repr=False, compare=False)  # some, by their places
+    _counted: dict[str, int] = field(default_factory=dict, repr=False, compare=False)  # chunks with some words
     _people: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)  # a line each, by their role
 
     def by_words(self, query: Query, scope: Scope, limit: int) -> list[Hit]:
@@ -162,10 +163,15 @@ class IndexView:
 
     def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
         """Count the chunks that have each word; unknown words are left out."""
-        found = Counter[str]()
-        for one in self.shards:
-            found.update(one.frequencies(words))
-        return found
+        found = Counter({word: known for word in words if (known := self._counted.get(word)) is not None})
+        if fresh := [word for word in words if word not in found]:
+            found.update(dict.fromkeys(fresh, 0))
+            for one in self.shards:
+                found.update(one.frequencies(fresh))
+            if len(self._counted) >= _KEPT:
+                self._counted.clear()
+            self._counted.update(found)
+        return +found  # without zeros
 
     @property
     def totals(self) -> Totals:
