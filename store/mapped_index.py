@@ -58,6 +58,7 @@ class IndexLimits(Struct, frozen=True):
 
 
 _USUAL = IndexLimits()
+_Opened = list[tuple["StoredShard | None", Shard]]  # None for one in memory alone
 
 
 class IndexState(Struct, frozen=True):
@@ -245,15 +246,15 @@ class MappedIndex:
         self._files = tuple[StoredShard | None, ...]()  # of each shard of the view; None for one in memory alone
 
     def view(self) -> IndexView:
-        """Return the index with all that is committed; DamagedTable where that cannot be read."""
+        """Return the index with all that was committed before; DamagedTable where that cannot be read."""
         for _ in range(_TRIES):
             state = self._read_state()
             if state == self._state and self._is_there():
                 return self._view
-            is_whole = self._renew(state)
-            if self._read_state() == state:
-                if is_whole:
-                    self._save()
+            is_whole, is_last = self._renew(state), self._read_state() == state
+            if is_whole and is_last:
+                self._save()
+            if is_whole or is_last:  # what was committed after this call has time until the next one
                 return self._view
         raise Locked("another pkb is writing the index all the time", "try again when it is done")
 
@@ -316,9 +317,13 @@ class MappedIndex:
 
         With `stores`, full shards are written as they are made, so that one at a time is in memory.
         """
-        self._base = self._read_list()
-        known, reads = self._plan(state, self._base)
-        opened = self._open(known)
+        before, self._base = self._base, self._read_list()
+        if self._state and not stores and self._base == before and self._is_there():  # what has changed since alone
+            known, reads = self._plan(state, ShardList(self._state, ()))
+            opened: _Opened | None = [*zip(self._files, self._view.shards, strict=True)] if known else []
+        else:
+            known, reads = self._plan(state, self._base)
+            opened = self._open(known)
         if self._read_list() != self._base:
             return self._renew(self._read_state(), stores=stores)  # another process has just written
         if opened is None:
@@ -357,10 +362,10 @@ class MappedIndex:
                 return known, reads
         return None, dict(self._ledger.rows.execute("SELECT id, chunks FROM documents ORDER BY id").fetchall())
 
-    def _open(self, known: ShardList | None) -> list[tuple[StoredShard, Shard]] | None:
+    def _open(self, known: ShardList | None) -> "_Opened | None":
         """Map the files of a list; None where one of them is damaged."""
         before, self._mapped = self._mapped, {}
-        opened = list[tuple[StoredShard, Shard]]()
+        opened: _Opened = []
         for one in known.files if known else ():
             found = identity(self._folder / one.name)
             arrays = before.get((one.name, found))

@@ -23,7 +23,7 @@ from store.home import identity
 from store.locks import Lease
 from store.mapped_index import IndexLimits, MappedIndex, ShardList, StoredShard
 from store.search import Reader
-from store.shards import K1, ROW, B, Shard, _texts, digest, load
+from store.shards import K1, ROW, Arrays, B, Shard, _texts, digest, load
 from store.types import Chunk, Hit, IndexedDocument, Row, Scope, Vectors, among, in_own_zone, is_within, replace
 from tests.effort import examples
 from tests.store.conftest import Open
@@ -619,7 +619,7 @@ class LateIndex(MappedIndex):
         self._wait("list")
         return super()._read_list()
 
-    def _open(self, known: ShardList | None) -> list[tuple[StoredShard, Shard]] | None:
+    def _open(self, known: ShardList | None) -> Any:
         self._wait("files")
         return super()._open(known)
 
@@ -627,6 +627,31 @@ class LateIndex(MappedIndex):
         if self.at == at and self.meanwhile:
             go, self.meanwhile = self.meanwhile, None
             go()
+
+
+class BusyIndex(MappedIndex):
+    """Has another process write each time that it has read something."""
+
+    meanwhile: Callable[[], None] = print
+
+    def _built(self, *args: Any, **options: Any) -> Iterator[Arrays]:
+        yield from super()._built(*args, **options)
+        self.meanwhile()
+
+
+def test_a_question_waits_for_no_more_than_was_committed_before_it(three: Opened) -> None:
+    """Whatever is committed while it reads has time until the next one, which reads nothing else."""
+    more = iter("defghijkl")
+    index, lock = BusyIndex(three.home, three.ledger, lambda: three.tables, SMALL), Lease(three.home.locks / "index")
+    assert lock.acquire()  # so that nothing can be saved
+    assert index.view().count == 6
+    index.meanwhile = lambda: three.keep(entry(next(more), "red"))
+    three.keep(entry("z", "red"))
+    assert index.view().count == 7
+    assert index.view().count == 8
+    assert [one.size for one in index.view().shards][-3:] == [1, 1, 1]
+    assert next(more) == "g"
+    lock.release()
 
 
 @pytest.mark.parametrize("at", ["list", "files"])
