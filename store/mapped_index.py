@@ -39,6 +39,7 @@ _PATIENCE_S = 30.0  # for another process that writes the files
 _LIST = "index"  # the small value of the ledger that lists the shards; where an earlier pkb wrote another, none
 _REMEMBERED = 1_000  # generations for which a reader's home can learn what changed
 _NEVER = 1 << 40  # a day after all others
+_LOOSE = 64  # shards in memory alone, above which what they hold is read again as one
 _NEAR = 4_096  # vectors: of 57,000 of mail and minutes, these hold 99.8 % of the nearest 50
 _KEPT = 4_096  # chunks, 12 MB of them, and words that are kept for other questions
 
@@ -317,14 +318,14 @@ class MappedIndex:
 
         With `stores`, full shards are written as they are made, so that one at a time is in memory.
         """
-        before, self._base = self._base, self._read_list()
-        if self._state and not stores and self._base == before and self._is_there():  # what has changed since alone
-            known, reads = self._plan(state, ShardList(self._state, ()))
+        base, loose = self._read_list(), self._files.count(None)
+        if self._state and not stores and base and base == self._base and loose < _LOOSE and self._is_there():
+            known, reads = self._plan(state, ShardList(self._state, ()))  # what has changed since the last question
             opened: _Opened | None = [*zip(self._files, self._view.shards, strict=True)] if known else []
         else:
-            known, reads = self._plan(state, self._base)
+            known, reads = self._plan(state, base)
             opened = self._open(known)
-        if self._read_list() != self._base:
+        if self._read_list() != base:
             return self._renew(self._read_state(), stores=stores)  # another process has just written
         if opened is None:
             (known, reads), opened = self._plan(state, None), []
@@ -336,9 +337,11 @@ class MappedIndex:
         fresh = [self._kept(Shard(arrays), stores=stores) for arrays in built]
         is_whole = sum(one.size for one, _ in fresh) == sum(reads.values())  # else damaged, or being written
         every = [*((one.without(dead), file) for file, one in opened), *fresh]
-        self._state = state if is_whole else None  # to be read again
-        self._view = IndexView([one for one, _ in every])
+        every = [(one, file) for one, file in every if file or one.count]
+        self._state = None  # until all is of one moment, whatever interrupts
+        self._base, self._view = base, IndexView([one for one, _ in every])
         self._files = tuple(file and replace(file, dead=one.dead) for one, file in every)
+        self._state = state if is_whole else None  # to be read again
         return is_whole
 
     def _kept(self, shard: Shard, *, stores: bool) -> "tuple[Shard, StoredShard | None]":

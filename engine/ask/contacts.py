@@ -205,7 +205,7 @@ class _Who:
 
     def _said(self, hit: Hit, own: bool, text: str) -> Iterator[_Told]:
         """Yield what stands behind the name in a text, and what somebody says of themselves."""
-        given = any(one.lower() in text.lower() for one in self._given)  # in most of their own texts it is not
+        given = re.search("|".join(map(re.escape, self._given)), text, re.IGNORECASE)  # in few of their own texts
         by_first = [*self._by_first.finditer(text)] if given and not own else []
         named = [one for one in (hit.sender, *hit.recipients) if by_first and self._first.search(shown_name(one))]
         is_only = named and all(fold(one) in self.people for one in named)  # who has the first name there

@@ -142,3 +142,10 @@ def test_the_pattern_of_runs_is_in_every_text_that_holds_one(form: Form, start: 
     text = "".join(form(word) + gap for word, gap in zip(SAID[:-1].split()[start:], gaps, strict=False))
     assert index.found(text)
     assert re.search(f"(?i){index.pattern}", text)
+
+
+def test_a_run_is_found_in_a_word_that_other_lines_interrupt() -> None:
+    """Sorted by what stands in front of the lines, the last one comes first, and its word goes on in the other."""
+    bits = defaultdict(lambda: 5.0, amber=9.0)
+    index = RunIndex(run for run, _ in word_runs("Amber brook cedar dune entertainment fjord.", bits))
+    assert index.found("> tainment fjord\namber brook cedar dune enter-")
