@@ -103,6 +103,8 @@ class _Who:
         self._signed = [rf"(?:{begins}[^\W\d_]*|{begins[0]}\.?){_MIDDLE}{family}" for _, begins, family in pairs]
         self.whole = _compiled(whole, _END)
         self._first = _compiled(map(re.escape, self._given), r"(?: [A-Z]\.?)?(?![\w@-])")
+        either = (*self._given, *(family for _, family in self.names))
+        self._any = re.compile("|".join(map(re.escape, either)), re.IGNORECASE)
 
     @cached_property
     def _own(self) -> re.Pattern[str]:
@@ -126,6 +128,9 @@ class _Who:
             return
         if card := _card(hit):
             yield from card if self.whole.search(hit.title) else ()
+            return
+        if not self._any.search(hit.chunk.text):  # as in most of their own texts, which they do not sign
+            yield from self._said(hit, own, hit.chunk.text)
             return
         listed = {at: one for at in range(len(lines)) if (one := self._listed(hit, lines, at)) is not None}
         yield from chain(*listed.values())
@@ -205,11 +210,11 @@ class _Who:
 
     def _said(self, hit: Hit, own: bool, text: str) -> Iterator[_Told]:
         """Yield what stands behind the name in a text, and what somebody says of themselves."""
-        given = re.search("|".join(map(re.escape, self._given)), text, re.IGNORECASE)  # in few of their own texts
-        by_first = [*self._by_first.finditer(text)] if given and not own else []
+        is_there = self._any.search(text)
+        by_first = [*self._by_first.finditer(text)] if is_there and not own else []
         named = [one for one in (hit.sender, *hit.recipients) if by_first and self._first.search(shown_name(one))]
         is_only = named and all(fold(one) in self.people for one in named)  # who has the first name there
-        for match in chain(self.whole.finditer(text) if given else (), by_first if is_only else ()):
+        for match in chain(self.whole.finditer(text) if is_there else (), by_first if is_only else ()):
             yield from self._behind(text, match.end(), match.end())
             if (title := _pattern("titled").match(text, match.end())) and _is_title(title[1].strip()):
                 yield "title", title[1].strip(), "", line_at(text, match.start(), title.end())
