@@ -423,7 +423,7 @@ class Shard:
 
     def holding(self, column: str, names: Collection[str]) -> NDArray[np.bool_]:
         """Return which chunks have one of these names, all of the column `id` or `document`."""
-        wanted, own = np.array([digest(name) for name in names], np.uint64), self.arrays[column]
+        wanted, own = _keys(tuple(names)), self.arrays[column]
         if column != "document":
             return np.isin(own, wanted)
         found = np.zeros(self.size, np.bool_)
@@ -445,9 +445,9 @@ class Shard:
         return Hit(known, tokens, vector, _moment(moment), sender, names, title, claimed=_moment(claimed))
 
 
-@lru_cache(16)  # of a question's words, for all shards
-def _keys(words: tuple[str, ...]) -> NDArray[np.uint64]:
-    return np.array([digest(word) for word in words], np.uint64)
+@lru_cache(16)  # for all shards
+def _keys(names: tuple[str, ...]) -> NDArray[np.uint64]:
+    return np.array([digest(name) for name in names], np.uint64)
 
 
 def people_named(lines: bytes, wanted: str) -> Iterator[tuple[int, str]]:
