@@ -145,7 +145,7 @@ class IndexView:
         return Matches(self, [one.having(words, scope) for one in self.shards]).by_date(limit)
 
     def is_in_names(self, part: str) -> bool:
-        """Return whether a folded text is a part of anybody's name or address."""
+        """Return whether any name or address contains a folded text."""
         sought = part.encode("utf-8", "replace")
         return any(sought in self._everybody(name) for name in ("sender", "recipients"))
 
@@ -157,7 +157,7 @@ class IndexView:
         return set[str]().union(*(one.known(name, wanted, scope) for one in self.shards for name in names))
 
     def _everybody(self, name: str) -> bytes:
-        """Return the people in a role, each once: in a hundredth of the time that looking into each shard takes."""
+        """Return the people in a role, each once, a line each: most shards name the same ones."""
         if name not in self._people:
             every = set[bytes]().union(*(one.people(name) for one in self.shards))
             self._people[name] = b"".join([b"%b\n" % one for one in every])

@@ -371,9 +371,8 @@ class RunIndex:
         there, found = {*chain.from_iterable(lines)}, set[WordRun]()
         likely = (run for word in self._by_word.keys() & there for run in self._by_word[word])
         near = [run for run in likely if there.issuperset(run.three.split())]
-        if near and not _WRAPPED.search(
-            f"{text}\n"
-        ):  # then neighbours in any reading are so in a line, or the first ends one
+        # Where no word is wrapped, neighbours in any reading are so in a line, too, or the first one ends a line.
+        if near and not _WRAPPED.search(f"{text}\n"):
             pairs, ends = {*chain.from_iterable(map(pairwise, lines))}, {line[-1] for line in lines if line}
             near = [run for run in near if all(a in ends or (a, b) in pairs for a, b in pairwise(run.words.split()))]
         for words in map(plain_words, readings(text) if near else ()):
