@@ -238,7 +238,8 @@ class Session:
         from engine.text.words import content_words
         from store.documents import Knowledge
 
-        return Knowledge(self.ledger, lambda: self.tables, content_words, lambda some: self.reader.frequencies(some))
+        reads = (content_words, lambda some: self.reader.frequencies(some))
+        return Knowledge(self.ledger, lambda: self.tables, *reads, lambda rows: self.mapped.publishing(rows))
 
     @cached_property
     def reader(self) -> "Reader":

@@ -9,6 +9,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from store.tables import Tables
     from store.types import Row, Vectors
 
+    Publishing = Callable[[Sequence[Row]], AbstractContextManager[Callable[[], None] | None]]
 
 _TRIED_BY = "tried_by"  # the small value of the ledger that names the version of pkb that read files last
 _DECODED_BY = "decoded_by"  # the small value of the ledger that names the version of the parsers
@@ -142,10 +144,14 @@ class Knowledge:
         open_tables: "Callable[[], Tables]",
         words_of: Callable[[str], Set[str]] = lambda _: frozenset(),
         count_words: Callable[[Sequence[str]], Mapping[str, int]] = lambda _: {},
+        publishing: "Publishing" = lambda _: nullcontext(),
     ) -> None:
-        """`words_of` returns the words of a question as the index has them, `count_words` how many chunks have some."""
+        """`words_of` returns the words of a question as the index has them, `count_words` how many chunks have some.
+
+        `publishing` is that of the mapped index.
+        """
         self._ledger, self._open_tables = ledger, open_tables
-        self._words_of, self._count_words = words_of, count_words
+        self._words_of, self._count_words, self._publishing = words_of, count_words, publishing
 
     def stored(self, documents: Iterable[str]) -> set[str]:
         """Return which of these documents are stored."""
@@ -168,14 +174,16 @@ class Knowledge:
         old = self._tables.select("chunks", going, columns) if rewritten or removes else []
         former_names = names_of_text(self._tables, removes)
         linked = self._asked_of([row for row in old if row["document"] in removes], old, entries)
-        with self._tables.change() as acknowledge:
+        fresh = [row for entry in entries for row in chunk_rows(entry)]
+        ready = self._publishing([row for row in fresh if row["document"] not in stored])
+        with self._tables.change() as acknowledge, ready as publish:
             if rewritten or removes:
                 self._tables.delete("documents", among("id", [*rewritten, *removes]))
                 self._tables.delete("chunks", going)
                 self._tables.delete(self._ledger.vectors, f"{going} AND NOT {same}")
             if entries:
                 self._tables.add("documents", [document_row(entry) for entry in entries])
-                self._tables.add("chunks", [row for entry in entries for row in chunk_rows(entry)])
+                self._tables.add("chunks", fresh)
             with acknowledge():
                 FormerNames(self._ledger).add(former_names)
                 record()
@@ -195,6 +203,8 @@ class Knowledge:
                 self._ledger.rows.executemany("INSERT OR IGNORE INTO question_documents VALUES (?, ?)", linked)
                 self._ledger.add(UNCOMPACTED, len(entries) + len(removes))
                 self._ledger.raise_generation()
+                if publish:
+                    publish()
 
     def _asked_of(
         self, removed: "Sequence[Row]", old: "Sequence[Row]", entries: Sequence[IndexedDocument]
@@ -352,7 +362,7 @@ class VectorStore:
                 note_counts(self._ledger, self._tables)
                 self._ledger.rows.executemany(_CHANGED, [(one,) for one in changed])
                 self._ledger.add(UNCOMPACTED, len(rows))
-                self._ledger.raise_generation()
+                self._ledger.raise_by_vectors()
         if is_next:
             self._generation += 1
             for one in ids:

@@ -10,8 +10,10 @@ import secrets
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC
+from itertools import chain
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Literal, cast
@@ -29,7 +31,7 @@ from store.errors import DamagedTable, Locked
 from store.home import Home, Identity, identity
 from store.locks import Lease
 from store.shards import Arrays, Query, Shard
-from store.types import Hit, Kind, Scope, Totals, Vectors, among, quoted
+from store.types import Hit, Kind, Row, Scope, Totals, Vectors, among, quoted
 
 if TYPE_CHECKING:
     from store.tables import Tables
@@ -239,20 +241,22 @@ class MappedIndex:
     ) -> None:
         self._limits = limits
         self._folder, self._lock = home.index, Lease(home.locks / "index")
+        self._embedder = Lease(home.shared / "embedder.lock")
         self._table_files, self._is_part = TableFiles(ledger, home.tables), home.source is not None
         self._ledger, self._open_tables = ledger, open_tables
         self._state: IndexState | None = None
-        self._mapped = dict[tuple[str, Identity | None], Arrays]()  # of the files
+        self._mapped = dict[tuple[str, Identity | None], Shard]()  # of the files
+        self._published = 0  # chunks since the last update
         self._view, self._base = IndexView(()), cast("ShardList | None", None)
         self._files = tuple[StoredShard | None, ...]()  # of each shard of the view; None for one in memory alone
 
     def view(self) -> IndexView:
         """Return the index with all that was committed before; DamagedTable where that cannot be read."""
         for _ in range(_TRIES):
-            state = self._read_state()
+            state = self._needed()
             if state == self._state and self._is_there():
                 return self._view
-            is_whole, is_last = self._renew(state), self._read_state() == state
+            is_whole, is_last = self._renew(state), self._needed() == state
             if is_whole and is_last:
                 self._save()
             if is_whole or is_last:  # what was committed after this call has time until the next one
@@ -272,10 +276,12 @@ class MappedIndex:
                     self._ledger.set(DOUBTFUL, "1")
                     raise DamagedTable("chunks")
                 is_saved = self._base == ShardList(state, cast("tuple[StoredShard, ...]", self._files))
-                if not is_saved or any(one.worn > worn for one in self._view.shards):
+                joins = any(len(some) > 1 for some in _groups(self._view.shards, self._limits))
+                if not is_saved or joins or any(one.worn > worn for one in self._view.shards):
                     self._write(worn)
                 else:
                     self._remove_others()
+                self._published = 0
             except DamagedTable:
                 self.clear()
             except OSError:  # the disk is full: a question reads what the files lack
@@ -302,8 +308,61 @@ class MappedIndex:
         return {}
 
     def is_behind(self) -> bool:
-        """Return whether so much has changed that a question which renews the index takes long."""
-        return sum(self._plan(self._read_state(), self._read_list())[1].values()) >= self._limits.shard
+        """Return whether so much has changed, or was published, that a question takes longer for it."""
+        changed = sum(self._plan(self._read_state(), self._read_list())[1].values())
+        return changed >= self._limits.shard or self._published >= self._limits.large
+
+    @contextmanager
+    def publishing(self, rows: Sequence[Row]) -> Iterator[Callable[[], None] | None]:
+        """Write the chunks of documents that are new; the block calls what it is given at the end of its commit.
+
+        That lists them, so that no question reads them from the tables. It is None where another process writes the
+        files, or the disk is full: then whoever reads next reads them.
+        """
+        with ExitStack() as held:
+            publish: Callable[[], None] | None = None
+            with suppress(Locked, OSError):
+                held.enter_context(self._locked(0.0))
+                publish = self._publication(rows)
+            yield publish
+
+    def _publication(self, rows: Sequence[Row]) -> Callable[[], None] | None:
+        base = self._read_list() or (None if self._ledger.count("chunks") else ShardList(self._read_state(), ()))
+        if not rows or base is None or base.state.vectors != self._ledger.vectors:
+            return None
+        changed, own = self._changed(base), dict[str, list[Row]]()
+        for row in (one for one in rows if one["document"] not in changed):
+            own.setdefault(row["document"], []).append(row | {"date": row["date"] and row["date"].astimezone(UTC)})
+        parts, every = shards.slices([*map(len, own.values())], self._limits.shard), [*own.values()]
+        arrays = (shards.arrays_of([*chain(*every[part.start : part.stop])], {}) for part in parts)
+        files = (*base.files, *(self._put(Shard(one))[1] for one in arrays))
+        self._published += sum(map(len, every))
+        return lambda: self._publish(base, files, {name: some[0]["collections"] for name, some in own.items()})
+
+    def _publish(self, base: ShardList, files: Sequence[StoredShard], own: Mapping[str, Sequence[str]]) -> None:
+        """List files that hold some documents with their collections; what else changed is left to be read."""
+        catalog, state = Catalog(self._ledger), self._read_state()
+        later = self._changed(base) - {name for name, those in own.items() if catalog.collections(name) == [*those]}
+        marks = [(state.generation, one) for one in later]
+        self._ledger.rows.executemany("UPDATE changed_documents SET generation = ? WHERE document = ?", marks)
+        self._ledger.set(_LIST, json.encode(ShardList(state, tuple(files))).decode())
+        if later:
+            self._ledger.raise_generation()  # what is listed is not all there is at that one
+
+    def _changed(self, since: ShardList) -> set[str]:
+        """Return the documents that changed since a list was written."""
+        sql = "SELECT document FROM changed_documents WHERE generation >= ?"
+        return {name for (name,) in self._ledger.rows.execute(sql, (since.state.generation,))}
+
+    def _needed(self) -> IndexState:
+        """Return the state that a question needs: vectors that are being added are listed by whoever adds them."""
+        state = self._read_state()
+        if state == self._state or not self._embedder.is_taken():
+            return state
+        since, listed = self._ledger.vectors_since, self._read_list()
+        able = [one for one in (self._state, listed and listed.state) if one and one.generation >= since]
+        able = [one for one in able if one.vectors == state.vectors]
+        return max(able, key=lambda one: one.generation, default=state)
 
     def _read_state(self) -> IndexState:
         return IndexState(self._ledger.generation, self._ledger.vectors)
@@ -356,6 +415,8 @@ class MappedIndex:
 
         Where all has changed there is no list, and all are read, in order of their ids.
         """
+        if known and known.state == state:
+            return known, {}
         if known and known.state.vectors == state.vectors:
             sql = """SELECT document, chunks FROM changed_documents LEFT JOIN documents ON id = document
                      WHERE changed_documents.generation >= ? ORDER BY +document"""  # +: else all of the table is read
@@ -371,13 +432,15 @@ class MappedIndex:
         opened: _Opened = []
         for one in known.files if known else ():
             found = identity(self._folder / one.name)
-            arrays = before.get((one.name, found))
-            if arrays is None and is_intact(self._folder / one.name, one.file):
+            shard = before.get((one.name, found))
+            if shard is None and is_intact(self._folder / one.name, one.file):
                 arrays = shards.load(self._folder / one.name)
-            if arrays is None or found is None:
+                shard = Shard(arrays, one.dead) if arrays else None
+            if shard is None or found is None:
                 return None
-            self._mapped[one.name, found] = arrays
-            opened.append((replace(one, file=replace(one.file, file=found)), Shard(arrays, one.dead)))  # of a copy
+            shard = shard if shard.dead == one.dead else Shard(shard.arrays, one.dead)
+            self._mapped[one.name, found] = shard
+            opened.append((replace(one, file=replace(one.file, file=found)), shard))  # of a copy
         return opened
 
     def _built(self, reads: Mapping[str, int], state: IndexState, *, every: bool) -> Iterator[Arrays]:
@@ -458,11 +521,9 @@ class MappedIndex:
         return None
 
 
-def _merged(
-    opened: Sequence[tuple[Shard, StoredShard | None]], limits: IndexLimits, worn: float
-) -> Iterator[tuple[Shard, StoredShard | None]]:
-    """Yield shards without dead documents where these are more than a part, small ones joined, and full ones too."""
-    counts = [one.count for one, _ in opened]
+def _groups(held: Sequence[Shard], limits: IndexLimits) -> list[list[int]]:
+    """Return the places of shards that are to be one: small ones joined, and full ones too."""
+    counts = [one.count for one in held]
     small = [at for at, count in enumerate(counts) if count < limits.small]
     full = [at for at, count in enumerate(counts) if limits.small <= count <= limits.shard]
     groups = [[at] for at, count in enumerate(counts) if count > limits.shard]
@@ -470,7 +531,14 @@ def _merged(
     for part in shards.slices([counts[at] for at in full], limits.large):
         some = full[part.start : part.stop]
         groups += [some] if sum(counts[at] for at in some) > limits.large // 2 else [[at] for at in some]
-    for some in groups:
+    return groups
+
+
+def _merged(
+    opened: Sequence[tuple[Shard, StoredShard | None]], limits: IndexLimits, worn: float
+) -> Iterator[tuple[Shard, StoredShard | None]]:
+    """Yield shards without dead documents where these are more than a part, joined where they are small or full."""
+    for some in _groups([one for one, _ in opened], limits):
         each = [opened[at][0] for at in some]
         if len(each) == 1 and each[0].worn <= worn:
             yield opened[some[0]]
