@@ -4,7 +4,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from errno import ENOSPC
 from functools import partial
 from math import log
@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
+from store.documents import Knowledge
 from store.erasure import Eraser
 from store.home import identity
 from store.locks import Lease
@@ -163,12 +164,19 @@ def names(opened: Opened, *words: str, limit: int = 100) -> list[str]:
 
 
 @contextmanager
-def home() -> Iterator[Opened]:
+def home(*, publishes: bool) -> Iterator[Opened]:
     with TemporaryDirectory() as folder:
         opened = Opened(home_in(Path(folder)))
         with closing(opened.ledger):
             reopen(opened)
+            if publishes:
+                opened.knowledge = publishing(opened)
             yield opened
+
+
+def publishing(opened: Opened) -> Knowledge:
+    """Return what commits to the tables and to the index at once, as commands do."""
+    return Knowledge(opened.ledger, lambda: opened.tables, publishing=lambda rows: opened.mapped.publishing(rows))
 
 
 @examples(30, deadline=None, phases=QUICK, suppress_health_check=[HealthCheck.too_slow])
@@ -177,11 +185,12 @@ def home() -> Iterator[Opened]:
     st.lists(documents, min_size=1, max_size=6),
     st.lists(steps, max_size=8),
     st.lists(st.tuples(st.lists(st.sampled_from((*WORDS, "none")), min_size=1, max_size=4), scopes), max_size=6),
+    st.booleans(),
 )
 def test_it_finds_what_a_plain_search_of_the_rows_finds(
-    first: list[IndexedDocument], changes: list[Any], questions: list[tuple[list[str], Scope]]
+    first: list[IndexedDocument], changes: list[Any], questions: list[tuple[list[str], Scope]], publishes: bool
 ) -> None:
-    with home() as opened:
+    with home(publishes=publishes) as opened:
         for step in (*first, *changes):
             change(opened, step)
             compare(opened, WORDS[:2], Scope())
@@ -311,10 +320,12 @@ def stored(opened: Opened) -> tuple[StoredShard, ...]:
     return found.files
 
 
+@pytest.mark.parametrize("publishes", [False, True])
 @pytest.mark.parametrize("step", range(1, 7))
-def test_of_a_change_that_is_half_made_nothing_is_found(open_home: Open, step: int) -> None:
+def test_of_a_change_that_is_half_made_nothing_is_found(open_home: Open, step: int, publishes: bool) -> None:
     fuse = Fuse(0)
     opened = open_home(fuse)
+    opened.knowledge = publishing(opened) if publishes else opened.knowledge
     opened.keep(entry("a", "red"), entry("goes", "red"))
     opened.mapped.update()
     fuse.length = fuse.burnt + step
@@ -324,6 +335,91 @@ def test_of_a_change_that_is_half_made_nothing_is_found(open_home: Open, step: i
         assert set(names(found, "red")) == {"a/0", "goes/0"}
     found.mapped.clear()
     assert set(names(open_home(), "red")) == {"a/0", "goes/0"}
+
+
+def without_tables(opened: Opened) -> Reader:
+    """Return a new process's reader, which cannot open the tables."""
+    index = MappedIndex(opened.home, opened.ledger, lambda: pytest.fail("the tables were opened"))
+    return Reader(opened.ledger, lambda: opened.tables, index)
+
+
+def found_by(reader: Reader, *words: str) -> list[str]:
+    return sorted(hit.chunk.id for hit in reader.by_words(words, Scope(), 100))
+
+
+def test_new_documents_are_in_the_index_once_they_are_committed(opened: Opened) -> None:
+    opened.knowledge = publishing(opened)
+    zone = timezone(timedelta(hours=5, minutes=30))
+    moment = datetime(2024, 5, 3, 23, 30, 1, 250_000, zone)
+    ann = {"sender": "Ann <ann@example.org>", "recipients": ("Bo <bo@x.org>", "Ças"), "collections": ("Mail", "Work")}
+    opened.keep(entry("b", "red", "blue tea", date=moment, **ann), entry("a", "red Ä1", date=None))
+    opened.keep(entry("c", "red"))
+    assert found_by(without_tables(opened), "red") == ["a/0", "b/0", "c/0"]
+    assert opened.wrong() == []
+    arrays = load(opened.home.index / stored(opened)[0].name)
+    built = next(opened.mapped._built({"a": 1, "b": 2}, opened.mapped._read_state(), every=False))
+    assert arrays is not None
+    assert {name: each.tolist() for name, each in arrays.items()} == {
+        name: each.tolist() for name, each in built.items()
+    }
+
+
+def test_what_a_commit_changes_of_older_documents_is_read_from_the_tables(three: Opened, open_home: Open) -> None:
+    three.knowledge = publishing(three)
+    embed(three, 9)
+    three.keep(entry("d", "d red"), entry("a", "a red again", "a/1"), removes=["b"])
+    three.keep(entry("e", "e red"))
+    three.keep(entry("b", "b red and back"))
+    for opened in (three, open_home()):
+        compare(opened, ["red", "and"], Scope())
+        assert len(names(opened, "red")) == 5
+    assert three.wrong() == []
+
+
+def test_a_document_committed_while_another_process_writes_the_files_is_found(three: Opened) -> None:
+    three.knowledge, before = publishing(three), stored(three)
+    other = Lease(three.home.locks / "index")
+    assert other.acquire()
+    three.keep(entry("d", "d red"))
+    assert (stored(three), len(names(three, "red"))) == (before, 4)
+    other.release()
+    three.keep(entry("e", "e red"))
+    assert len(names(three, "red")) == 5
+
+
+def test_shards_that_commits_wrote_are_joined(opened: Opened) -> None:
+    opened.mapped = MappedIndex(opened.home, opened.ledger, lambda: opened.tables, SMALL)
+    opened.knowledge, counts = publishing(opened), list[int]()
+    for name in "abcdefgh":
+        opened.keep(entry(name, "red"))
+        if is_behind := opened.mapped.is_behind():
+            opened.mapped.update()
+        counts.append(len(stored(opened)))
+        assert is_behind == (name == "h")
+    assert (counts, found_by(without_tables(opened), "red")) == (
+        [*range(1, 8), 2],
+        [f"{name}/0" for name in "abcdefgh"],
+    )
+
+
+def test_while_vectors_are_added_a_question_reads_none_but_those_that_are_listed(three: Opened) -> None:
+    three.knowledge, other = publishing(three), Lease(three.home.shared / "embedder.lock")
+    asked = EMBEDDER.embed_question("red")
+    three.vectors.use("hash-1")
+    three.mapped.update()
+    embed(three, 2)
+    assert other.acquire()
+    reader = without_tables(three)
+    assert len(reader.by_vector(asked, Scope(), 9)) == 0
+    three.mapped.update()
+    assert len(reader.by_vector(asked, Scope(), 9)) == 2
+    embed(three, 2)
+    assert len(reader.by_vector(asked, Scope(), 9)) == 2
+    three.keep(entry("d", "d red"))  # a question that reads what it needs beside that may have the vectors, too
+    assert len(names(three, "red")) == 4
+    other.release()
+    assert len(three.reader.by_vector(asked, Scope(), 9)) == 4
+    compare(three, ["red"], Scope())
 
 
 def test_an_index_is_behind_until_what_changed_is_in_its_files(opened: Opened) -> None:
