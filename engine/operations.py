@@ -85,8 +85,8 @@ def _compact(opened: Session, removed: int = 0) -> None:
     """Compact the tables where that is worth it, unless somebody reads them now: then another run does it."""
     is_worn = removed >= max(_FEWEST, _WORN * opened.catalogue.counts()["documents"])
     if opened.knowledge.is_untidy or is_worn:
-        with suppress(Locked), opened.locks.exclusive(0.0):
-            opened.knowledge.compact()
+        with suppress(Locked), opened.locks.rewriter(0.0):
+            opened.knowledge.compact(opened.locks.alone)
 
 
 def _meet(opened: Session, ids: Sequence[str], vectors: Vectors) -> None:

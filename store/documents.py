@@ -25,7 +25,7 @@ from store.database import DOUBTFUL, UNCOMPACTED, Ledger
 from store.types import OWN_ROLES, IndexedDocument, Kind, among, chunk_rows, document_row, table_of, text_names
 
 if TYPE_CHECKING:
-    from store.tables import Tables
+    from store.tables import Alone, Tables
     from store.types import Row, Vectors
 
     Publishing = Callable[[Sequence[Row]], AbstractContextManager[Callable[[], None] | None]]
@@ -265,10 +265,10 @@ class Knowledge:
         """Return whether enough rows were written or deleted for rewriting the tables to pay off."""
         return self._ledger.count(UNCOMPACTED) >= max(_UNTIDY, self._ledger.count("chunks") // _PART)
 
-    def compact(self) -> None:
-        """Rewrite the tables after many small changes; breaks readers, so be alone."""
+    def compact(self, alone: "Alone" = nullcontext) -> None:
+        """Rewrite the tables after many small changes, each of which takes an instant in which nobody reads."""
         for name in self._tables.names():
-            self._tables.rewrite(name)
+            self._tables.rewrite(name, alone)
         with self._ledger.transaction():
             self._ledger.set(UNCOMPACTED, "0")
 

@@ -16,6 +16,7 @@ from typing import Literal
 from store.errors import Locked
 
 _TRIES, _POLL_S = 500, 0.002  # until processes that only test the lock are done
+_INSTANT_S, _OFTEN = 0.05, 500  # how long new readers are held off to find nobody who reads, and how often
 _WAIT_S = 0.02  # between looks at a lock that another process holds
 
 
@@ -134,8 +135,30 @@ class Locks:
     @contextmanager
     def exclusive(self, timeout_s: float = TIMEOUT_S) -> Iterator[None]:
         """Be the only process at all; Locked if readers or a writer do not finish within `timeout_s`."""
-        alone = self._mutex("access", "is reading", timeout_s, fcntl.LOCK_EX)
-        with self._mutex("writer", "is writing", timeout_s), self._mutex("gate", "is opening", timeout_s), alone:
+        with self.rewriter(timeout_s), self.alone(timeout_s, 1):
+            yield
+
+    def rewriter(self, timeout_s: float = TIMEOUT_S) -> AbstractContextManager[None]:
+        """Be the only writer, without being a reader, so that one can be `alone` now and then; Locked."""
+        return self._mutex("writer", "is writing", timeout_s)
+
+    @contextmanager
+    def alone(self, timeout_s: float = _INSTANT_S, tries: int = _OFTEN) -> Iterator[None]:
+        """Hold off readers, as the only writer; Locked if none of some tries finds nobody who reads for too long.
+
+        While one waits for readers, nobody else begins to read: so each try is short.
+        """
+        with ExitStack() as held:
+            for left in reversed(range(tries)):
+                try:
+                    held.enter_context(self._mutex("gate", "is opening", timeout_s))
+                    held.enter_context(self._mutex("access", "is reading", timeout_s, fcntl.LOCK_EX))
+                    break
+                except Locked:
+                    held.close()
+                    if not left:
+                        raise
+                    time.sleep(_WAIT_S)
             yield
 
     def mail(self) -> AbstractContextManager[None]:

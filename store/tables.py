@@ -13,7 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec
@@ -114,7 +114,10 @@ _VECTORS = [*_fields(pa.string(), "id", "document"), *_ABOUT]
 _REQUEST = re.compile(r"RetryError|Generic \{ store|Generic S3 error|NoSuchBucket|error sending request")
 # Failing, closed, too many open, full, read-only, quota: no damage.
 _SYSTEM = tuple(f"(os error {number})" for number in (5, 13, 24, 28, 30, errno.EDQUOT))
-Acknowledge = Callable[..., AbstractContextManager[None]]  # it is given the name of a table that was replaced
+Alone = Callable[[], AbstractContextManager[None]]  # in which nobody reads
+Acknowledge = Callable[
+    ..., AbstractContextManager[None]
+]  # it is given the name of a table that was replaced, and Alone
 
 _HERE = ("localhost", "127.0.0.1", "::1")
 _AT_ONCE = 8  # requests
@@ -264,12 +267,15 @@ class Tables:
             self._changing = None
 
     @contextmanager
-    def _acknowledge(self, replaced: str = "") -> Iterator[None]:
+    def _acknowledge(self, replaced: str = "", alone: Alone = nullcontext) -> Iterator[None]:
         written = self.files.written()
         self._ledger.rows.execute("PRAGMA synchronous = FULL")  # for it tells which files there are
-        with self._ledger.transaction():
-            self.files.add(written, replaced)
-            yield
+        with alone():
+            with self._ledger.transaction():
+                self.files.add(written, replaced)
+                yield
+            if replaced:
+                self.files.settle()
 
     def add(self, name: str, rows: Sequence[Row], width: int = 0) -> None:
         """Append rows whose ids are known to be new."""
@@ -314,15 +320,17 @@ class Tables:
         with self._damage_of(name):
             return int(self._table(name).count_rows(condition))
 
-    def rewrite(self, name: str) -> None:
-        """Write the rows into few new files and remove all others: nothing of deleted rows is left. Breaks readers."""
+    def rewrite(self, name: str, alone: Alone = nullcontext) -> None:
+        """Write the rows into few new files and remove all others: nothing of deleted rows is left.
+
+        The removal breaks readers, so be alone, or take an instant in which to be.
+        """
         with self.change() as acknowledge, self._damage_of(name):
             table = self._connected().open_table(name)
             rows = table.search().limit(None).to_batches()
             self._connected().create_table(name, data=rows, schema=table.schema, mode="overwrite")
-            with acknowledge(name):
+            with acknowledge(name, alone):
                 pass
-        self.files.settle()
 
     def stored(self) -> set[str]:
         """Return all files and objects of tables that are there, but for hints at the latest version."""
@@ -338,9 +346,8 @@ class Tables:
 
     def drop(self, name: str) -> None:
         """Remove a table, if it exists."""
-        with self.change() as acknowledge, acknowledge():
-            self.files.drop(name)
-        self.files.settle()
+        with self.change() as acknowledge, acknowledge(name):
+            pass
 
     def damaged(self, *, reads: bool = False) -> dict[str, list[str]]:
         """Return the tables of which files are missing or not as they were written, with those files."""

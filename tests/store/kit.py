@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from store.integrity import Finding, examine
 from store.locks import Locks
 from store.mapped_index import MappedIndex
 from store.search import Reader
-from store.tables import Tables
+from store.tables import Alone, Tables
 from store.types import Chunk, Document, FileState, IndexedDocument, Place, Row, Vectors
 
 
@@ -78,8 +78,8 @@ class FusedTables(Tables):
         super().delete(name, condition)
         self.fuse.tick()
 
-    def rewrite(self, name: str) -> None:
-        super().rewrite(name)
+    def rewrite(self, name: str, alone: Alone = nullcontext) -> None:
+        super().rewrite(name, alone)
         self.fuse.tick()
 
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from engine.text.words import words
+from store.errors import Locked
+from store.locks import Locks
 from store.types import Hit, Scope, names_person, replace
 from tests.effort import examples
 from tests.store.conftest import Open
@@ -234,9 +237,38 @@ def test_tidying_never_breaks_a_reader(open_home: Open, tmp_path: Path) -> None:
         while reader.poll() is None:
             number += 1
             _grow(opened, number)
-            with opened.locks.exclusive():
-                opened.knowledge.compact()
+            with opened.locks.rewriter():
+                opened.knowledge.compact(opened.locks.alone)
         assert reader.communicate() == ("done\n", "")
+
+
+def test_a_question_waits_for_the_removal_of_replaced_files_alone(opened: Opened) -> None:
+    opened.vectors.use("hash-1")
+    _grow(opened, 0)
+    _grow(opened, 1)
+    before = opened.tables.stored()
+
+    def alone() -> AbstractContextManager[None]:
+        with Locks(opened.home.locks).reader():  # while new files are there, beside the old ones
+            assert opened.tables.files.unlisted()
+            assert len(opened.chunks()) == 4
+        return opened.locks.alone()
+
+    with opened.locks.rewriter():
+        opened.knowledge.compact(alone)
+    assert (len(opened.chunks()), before & opened.tables.stored(), opened.wrong()) == (4, set(), [])
+
+
+def test_tables_stay_as_they_are_where_somebody_reads_for_too_long(opened: Opened) -> None:
+    opened.vectors.use("hash-1")
+    _grow(opened, 0)
+    before = opened.tables.stored()
+    with Locks(opened.home.locks).reader(), pytest.raises(Locked), opened.locks.rewriter():
+        opened.knowledge.compact(lambda: opened.locks.alone(0.0, 2))
+    assert (len(opened.chunks()), before <= opened.tables.stored()) == (2, True)
+    with opened.locks.rewriter():
+        opened.knowledge.compact(opened.locks.alone)
+    assert (len(opened.chunks()), before & opened.tables.stored(), opened.wrong()) == (2, set(), [])
 
 
 def _grow(opened: Opened, number: int) -> None:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from threading import Event
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ from engine.text.question import Question
 from engine.types import Answer, AskOptions, AskResult, Evidence, OnText, Trace
 from store.database import Ledger
 from store.search import QuestionVectors, Reader
-from store.tables import Tables
+from store.tables import Alone, Tables
 from store.types import Hit, Row, Scope, Vectors
 from tests.effort import PATIENCE_S
 from tests.engine.ask.backend import Wrapped
@@ -58,8 +58,8 @@ class PausingTables(Tables):
         super().delete(name, condition)
         pause()
 
-    def rewrite(self, name: str) -> None:
-        super().rewrite(name)
+    def rewrite(self, name: str, alone: Alone = nullcontext) -> None:
+        super().rewrite(name, alone)
         pause()
 
 
