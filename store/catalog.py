@@ -429,14 +429,15 @@ _COUNT_PEOPLE = f"""INSERT INTO people (name, address, sends, seen, documents, c
     DO UPDATE SET documents = documents + excluded.documents, seen = min(seen, excluded.seen)"""
 
 
-_REMOVED = "FROM provenance WHERE document NOT IN (SELECT id FROM documents)"
+UNPRUNED = "unpruned"  # the small value that is "0" where all provenance is that of documents that are stored
 
 
-def prune_provenance(ledger: Ledger) -> None:
-    """Forget the provenance of documents that are not stored, those among them that a killed process left."""
-    if ledger.rows.execute(f"SELECT 1 {_REMOVED} LIMIT 1").fetchone():
+def prune_provenance(ledger: Ledger, *, always: bool = False) -> None:
+    """Forget the provenance of documents that were removed; it is all looked through, if there may be any or always."""
+    if always or ledger.get(UNPRUNED) != "0":
         with ledger.transaction():
-            ledger.rows.execute(f"DELETE {_REMOVED}")
+            ledger.rows.execute("DELETE FROM provenance WHERE document NOT IN (SELECT id FROM documents)")
+            ledger.set(UNPRUNED, "0")
 
 
 def recount_people(ledger: Ledger) -> None:

@@ -187,6 +187,8 @@ class Knowledge:
             with acknowledge():
                 FormerNames(self._ledger).add(former_names)
                 record()
+                if removes:
+                    self._ledger.set(catalog.UNPRUNED, "1")
                 gone = [(d,) for d in (*rewritten, *removes)]
                 self._ledger.rows.executemany("DELETE FROM documents WHERE id = ?", gone)
                 quoting = release(self._ledger, removes)  # which hold what these had: they are read again

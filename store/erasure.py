@@ -222,7 +222,7 @@ class Eraser:
                 self._ledger.raise_generation()
         else:
             self._knowledge.commit((), record, documents)
-        prune_provenance(self._ledger)
+        prune_provenance(self._ledger, always=True)
 
     def _rewrite(self, on_step: OnStep) -> list[str]:
         """Rewrite every file that may hold deleted text; returns the old files that are still there."""
