@@ -82,7 +82,7 @@ def _index(opened: Session, *, frees: bool = True) -> None:
 
 
 def _compact(opened: Session, removed: int = 0) -> None:
-    """Compact the tables where that is worth it, unless somebody reads them now: then another run does it."""
+    """Compact the tables where that is worth it, unless somebody writes or reads for long: then another run does."""
     is_worn = removed >= max(_FEWEST, _WORN * opened.catalogue.counts()["documents"])
     if opened.knowledge.is_untidy or is_worn:
         with suppress(Locked), opened.locks.rewriter(0.0):

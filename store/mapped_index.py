@@ -324,7 +324,12 @@ class MappedIndex:
             with suppress(Locked, OSError):
                 held.enter_context(self._locked(0.0))
                 publish = self._publication(rows)
-            yield publish
+            try:
+                yield publish
+            except Exception:
+                if publish:
+                    self._remove_others()  # what was not listed, as on a full disk
+                raise
 
     def _publication(self, rows: Sequence[Row]) -> Callable[[], None] | None:
         base = self._read_list() or (None if self._ledger.count("chunks") else ShardList(self._read_state(), ()))
@@ -385,7 +390,8 @@ class MappedIndex:
             known, reads = self._plan(state, base)
             opened = self._open(known)
         if self._read_list() != base:
-            return self._renew(self._read_state(), stores=stores)  # another process has just written
+            state = self._read_state() if stores else self._needed()
+            return self._renew(state, stores=stores)  # another process has just written
         if opened is None:
             (known, reads), opened = self._plan(state, None), []
         there = self._table_files.latest("chunks") is not None
@@ -493,7 +499,8 @@ class MappedIndex:
 
     def _remove_others(self) -> None:
         """Remove the files that are not listed, as a process that was killed leaves them."""
-        listed = {one.name for one in (self._base.files if self._base else ())}
+        known = self._read_list()
+        listed = {one.name for one in (known.files if known else ())}
         for path in (one for one in self._folder.glob("*") if one.name not in listed):
             _remove(path)
 

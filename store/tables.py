@@ -115,9 +115,7 @@ _REQUEST = re.compile(r"RetryError|Generic \{ store|Generic S3 error|NoSuchBucke
 # Failing, closed, too many open, full, read-only, quota: no damage.
 _SYSTEM = tuple(f"(os error {number})" for number in (5, 13, 24, 28, 30, errno.EDQUOT))
 Alone = Callable[[], AbstractContextManager[None]]  # in which nobody reads
-Acknowledge = Callable[
-    ..., AbstractContextManager[None]
-]  # it is given the name of a table that was replaced, and Alone
+Acknowledge = Callable[..., AbstractContextManager[None]]  # it takes the name of a table that was replaced, and Alone
 
 _HERE = ("localhost", "127.0.0.1", "::1")
 _AT_ONCE = 8  # requests

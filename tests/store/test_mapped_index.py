@@ -387,6 +387,19 @@ def test_a_document_committed_while_another_process_writes_the_files_is_found(th
     assert len(names(three, "red")) == 5
 
 
+def test_nothing_is_left_of_a_commit_that_fails(three: Opened) -> None:
+    three.knowledge, before = publishing(three), {path.name for path in three.home.index.iterdir()}
+
+    def record() -> None:
+        assert {path.name for path in three.home.index.iterdir()} > before
+        raise OSError(ENOSPC, "full")
+
+    with pytest.raises(OSError, match="full"):
+        three.knowledge.commit([entry("d", "d red")], record)
+    assert {path.name for path in three.home.index.iterdir()} == before
+    assert (len(names(three, "red")), three.wrong()) == (3, [])
+
+
 def test_shards_that_commits_wrote_are_joined(opened: Opened) -> None:
     opened.mapped = MappedIndex(opened.home, opened.ledger, lambda: opened.tables, SMALL)
     opened.knowledge, counts = publishing(opened), list[int]()
