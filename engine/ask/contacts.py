@@ -25,7 +25,7 @@ from engine.text.people import (
     shown_name,
 )
 from engine.text.question import Question
-from engine.text.spans import entry, find, line_at, line_named, line_of
+from engine.text.spans import entry, find, line_at, line_named, line_of, names_at
 from engine.text.terminal import count
 from engine.text.words import words
 from engine.types import Evidence, Passage, Person, PersonFact, Trace, Trust
@@ -38,6 +38,7 @@ from store.types import Hit, Scope, fold, names_person, replace
 _READ, _SENT = 500, 200  # newest chunks that have somebody's name, and of somebody's own mails
 _DETAILED, _MOST = 5, 20  # people of a name whose facts are read; that are named
 _BELOW, _WIDE, _TALK = 8, 72, 6  # lines below a name, their characters, and words that end as a sentence does
+_DIGIT = re.compile(r"\d")
 _NEAR, _LATIN = 4, "\u0250"  # words from a name to its number, and the first character of another script
 _FIELDS = {"Email address": "email", "Phone number": "phone", "Job": "title", "Role": "title", "Birthday": "birthday"}
 _FIELDS |= {"Organisation": "organisation", "Address": "address", "Website": "website"}  # of contacts
@@ -98,13 +99,19 @@ class _Who:
         parts = (re.sub(rf"{_SUFFIX}$", "", one, flags=re.IGNORECASE).split() for one in self.spellings)
         self.names = list(dict.fromkeys((each[0], each[-1]) for each in parts if len(each) > 1))
         self._given = [given for given, _ in self.names] or [*self.spellings]
+        self._parts = [one.lower() for one in (*self._given, *(family for _, family in self.names))]
         pairs = [tuple(map(re.escape, (given, given[:3], family))) for given, family in self.names]
-        whole = (rf"{given}{_MIDDLE}{family}|{family},\s?{given}(?:\s[A-Z]\b\.?)?" for given, _, family in pairs)
+        self._whole = [rf"{given}{_MIDDLE}{family}|{family},\s?{given}(?:\s[A-Z]\b\.?)?" for given, _, family in pairs]
         self._signed = [rf"(?:{begins}[^\W\d_]*|{begins[0]}\.?){_MIDDLE}{family}" for _, begins, family in pairs]
-        self.whole = _compiled(whole, _END)
-        self._first = _compiled(map(re.escape, self._given), r"(?: [A-Z]\.?)?(?![\w@-])")
-        either = (*self._given, *(family for _, family in self.names))
-        self._any = re.compile("|".join(map(re.escape, either)), re.IGNORECASE)
+
+    @cached_property
+    def whole(self) -> re.Pattern[str]:
+        """Return the pattern of their whole name, in either order."""
+        return _compiled(self._whole, _END)
+
+    @cached_property
+    def _first(self) -> re.Pattern[str]:
+        return _compiled(map(re.escape, self._given), r"(?: [A-Z]\.?)?(?![\w@-])")
 
     @cached_property
     def _own(self) -> re.Pattern[str]:
@@ -117,40 +124,47 @@ class _Who:
     def wrote(self, hit: Hit) -> bool:
         """Return whether they wrote the text of a chunk."""
         name, address = name_and_address(fold(hit.author))
+        if address and self.addresses:
+            return address in self.addresses
         names, own = [(fold(given), fold(family)) for given, family in self.names], name_words(name)
-        is_named = any({*pair} <= own or own == {pair[1]} for pair in names)
-        return address in self.addresses if address and self.addresses else is_named and self._is_meant(hit)
+        return any({*pair} <= own or own == {pair[1]} for pair in names) and self._is_meant(hit)
+
+    def _is_in(self, text: str, parts: int | None = None) -> bool:
+        """Return whether a text has a part of their names, of the first ones that there are."""
+        text = text.lower()
+        return any(one in text for one in self._parts[:parts])
 
     def told(self, hit: Hit) -> Iterator[_Told]:
         """Yield what a chunk tells of them."""
-        own, text, lines = self.wrote(hit), hit.chunk.text.lower(), hit.chunk.text.split("\n")
-        if not own and not (any(one.lower() in text for one in self._given) and self._is_meant(hit)):
+        text, is_named = hit.chunk.text, self._is_in(hit.chunk.text)
+        if not (is_named or _DIGIT.search(text)):  # as in most texts that they neither sign nor are named in
+            return
+        own = self.wrote(hit)
+        if not own and not (self._is_in(text, len(self._given)) and self._is_meant(hit)):
             return
         if card := _card(hit):
             yield from card if self.whole.search(hit.title) else ()
             return
-        if not self._any.search(hit.chunk.text):  # as in most of their own texts, which they do not sign
-            yield from self._said(hit, own, hit.chunk.text)
-            return
-        listed = {at: one for at in range(len(lines)) if (one := self._listed(hit, lines, at)) is not None}
+        lines = text.split("\n")
+        named = [at for at, line in enumerate(lines) if self._is_in(line)] if is_named else []
+        listed = {at: one for at in named if (one := self._listed(hit, lines, at)) is not None}
         yield from chain(*listed.values())
-        text = "\n".join("" if at in listed else line for at, line in enumerate(lines))
-        for at, line in enumerate(text.split("\n")):
-            if (rest := self._heading(line, own, ends=at >= len(lines) - _BELOW)) is not None:
+        for at in (one for one in named if one not in listed):
+            if (rest := self._heading(lines[at], own, ends=at >= len(lines) - _BELOW)) is not None:
                 below = lines[at + 1 : at + 1 + _BELOW]
-                yield from self._block([(rest, line), *((one.strip(_MARKS), one) for one in below)])
-        yield from self._said(hit, own, text)
+                yield from self._block([(rest, lines[at]), *((one.strip(_MARKS), one) for one in below)])
+        yield from self._said(hit, own, "\n".join("" if at in listed else line for at, line in enumerate(lines)))
 
     def _listed(self, hit: Hit, lines: Sequence[str], at: int) -> Sequence[_Told] | None:
         """Return what a row of a table or a contact at a line tells; None if they are not named in it by themselves."""
-        if not any(one.lower() in lines[at].lower() for one in self._given):
+        if not any(map(self.whole.fullmatch, names_at(lines[at]))):
             return None
         if not (found := entry(lines, at)).names and hit.chunk.position:  # of a table that began in an earlier chunk
             chunks = (one.chunk for one in self._view.chunks_of([hit.chunk.document], Scope()))
             there = sorted((one for one in chunks if one.place == hit.chunk.place), key=lambda one: one.position)
             whole = [line for one in there for line in one.text.split("\n")]
             found = entry(whole, whole.index(lines[at]))
-        return found.values if any(map(self.whole.fullmatch, found.names)) else None
+        return found.values if found.names else None
 
     def _heading(self, line: str, own: bool, *, ends: bool) -> str | None:
         """Return what stands behind the name at the start of a line, if that is all; None for any other line."""
@@ -210,20 +224,22 @@ class _Who:
 
     def _said(self, hit: Hit, own: bool, text: str) -> Iterator[_Told]:
         """Yield what stands behind the name in a text, and what somebody says of themselves."""
-        is_there = self._any.search(text)
-        by_first = [*self._by_first.finditer(text)] if is_there and not own else []
+        is_there, has_digits = self._is_in(text), _DIGIT.search(text) is not None
+        by_first = [*self._by_first.finditer(text)] if is_there and has_digits and not own else []
         named = [one for one in (hit.sender, *hit.recipients) if by_first and self._first.search(shown_name(one))]
         is_only = named and all(fold(one) in self.people for one in named)  # who has the first name there
         for match in chain(self.whole.finditer(text) if is_there else (), by_first if is_only else ()):
             yield from self._behind(text, match.end(), match.end())
             if (title := _pattern("titled").match(text, match.end())) and _is_title(title[1].strip()):
                 yield "title", title[1].strip(), "", line_at(text, match.start(), title.end())
-        for match in _pattern("mine").finditer(text) if own else ():
+        for match in _pattern("mine").finditer(text) if own and has_digits else ():
             if not _pattern("other").search(match[0]):  # "my wife's cell phone"
                 for kind, value, label, line in self._behind(text, match.start(), match.end()):
                     yield kind, value, label or line_named(match[0]), line
+        if not (has_digits and _pattern("lives").search(text)):
+            return
         says = rf"(?:{self.whole.pattern}(?:['’]s?)?{'|my' * own}){_pattern('lives').pattern}"
-        for match in re.finditer(says, text, re.IGNORECASE) if _pattern("lives").search(text) else ():
+        for match in re.finditer(says, text, re.IGNORECASE):
             of, value = match[match.re.groups - 1], match[match.re.groups]
             yield "address", re.split(r"\.(?:\s|$)", value)[0], (of or "").lower(), line_at(text, *match.span())
 
@@ -410,8 +426,9 @@ class Directory(Struct, frozen=True):
         wanted = "\n".join(addresses_in(group) or group)
         scopes = [replace(self.own, **{role: wanted}) for role in ("sender", "recipient")] if wanted else []
         found = [self.reader.matching(scope) for scope in scopes]
-        addresses, spellings = self._called(typed, group, found if detailed else ())
-        newest = sorted((hit for matches in found for hit in matches.by_date(1)), key=_day, reverse=True)[:1]
+        dated = [matches.by_date(_DETAILED if detailed else 1) for matches in found]
+        addresses, spellings = self._called(typed, group, *((found, dated) if detailed else ((), ())))
+        newest = sorted((hit for hits in dated for hit in hits[:1]), key=_day, reverse=True)[:1]
         facts, similar = dict[PersonFact, Hit](), tuple[str, ...]()
         if detailed:
             who = _Who(self.reader.view, group, addresses, spellings, self._meant(typed, group))
@@ -421,14 +438,17 @@ class Directory(Struct, frozen=True):
         person = Person(name, addresses, spellings[1:], wrote, received, last, tuple(facts), similar)
         return _Known(person, facts, newest)
 
-    def _called(self, typed: str, group: Sequence[str], found: Sequence[Matches]) -> tuple[tuple[str, ...], ...]:
+    def _called(
+        self, typed: str, group: Sequence[str], found: Sequence[Matches], dated: Iterable[Sequence[Hit]]
+    ) -> tuple[tuple[str, ...], ...]:
         """Return a person's addresses, and the names that mails have; of nobody in a header, the one that was typed."""
-        hits = chain.from_iterable(matches.by_date(_DETAILED) for matches in found)
-        shown = Counter(one for hit in hits for one in (hit.sender, *hit.recipients) if fold(one) in group)
+        shown = Counter(one for hit in chain(*dated) for one in (hit.sender, *hit.recipients) if fold(one) in group)
         often = [one for one, _ in shown.most_common()]
         used = dict.fromkeys(name_and_address(one)[1] for one in (*map(fold, often), *group))
-        sent = found[0].senders() if found else Counter[str]()  # a few new mails by another of the name come last
-        addresses = sorted(filter(None, used), key=lambda one: -sum(sent[it] for it in group if one in it))
+        addresses = [*filter(None, used)]
+        if found and len(addresses) > 1:  # a few new mails by another of the name come last
+            sent = found[0].senders()
+            addresses.sort(key=lambda one: -sum(sent[it] for it in group if one in it))
         spellings = [*filter(None, map(shown_name, often))]
         spellings = spellings or [name.title() for name in map(shown_name, group) if name]
         if not any(" " in one for one in spellings):

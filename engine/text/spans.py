@@ -252,14 +252,20 @@ def entry(lines: Sequence[str], at: int) -> Entry:
         first = next((n for n in range(at, -1, -1) if lines[n].startswith("BEGIN:VCARD")), at)
         block = takewhile(lambda one: not one.startswith("END:VCARD"), lines[first:])
         fields = [(label, value, one) for one in block for label, _, value in [one.partition(":")]]
-        return Entry((lines[at][3:].strip(),), _values(fields))
+        return Entry(names_at(lines[at]), _values(fields))
     own = _cells(lines[at])
     table = takewhile(lambda cells: len(cells) > 1, map(_cells, reversed(lines[:at])))
     above = [cells for cells in table if len(cells) == len(own)]  # others lack a cell, nobody can tell which
     if len(own) < 2 or not above or re.search(r"[\d@]", "".join(above[-1])):
         return Entry((), ())
-    pairs = [f"{one} {other}" for each in pairwise(own) for one, other in (each, each[::-1])]
-    return Entry((*own, *pairs), _values([(*each, lines[at]) for each in zip(above[-1], own, strict=True)]))
+    return Entry(names_at(lines[at]), _values([(*each, lines[at]) for each in zip(above[-1], own, strict=True)]))
+
+
+def names_at(line: str) -> tuple[str, ...]:
+    """Return whom a line of a contact or a row of a table may name: by a cell, or by two neighbours in either order."""
+    own = [] if line.startswith("FN:") else _cells(line)
+    pairs = (f"{one} {other}" for each in pairwise(own) for one, other in (each, each[::-1]))
+    return (line[3:].strip(),) if line.startswith("FN:") else (*own, *pairs)
 
 
 def _cells(line: str) -> list[str]:
