@@ -100,6 +100,7 @@ class _Who:
         self.names = list(dict.fromkeys((each[0], each[-1]) for each in parts if len(each) > 1))
         self._given = [given for given, _ in self.names] or [*self.spellings]
         self._parts = [one.lower() for one in (*self._given, *(family for _, family in self.names))]
+        self._initials = {one[:1] for one in self._parts}
         pairs = [tuple(map(re.escape, (given, given[:3], family))) for given, family in self.names]
         self._whole = [rf"{given}{_MIDDLE}{family}|{family},\s?{given}(?:\s[A-Z]\b\.?)?" for given, _, family in pairs]
         self._signed = [rf"(?:{begins}[^\W\d_]*|{begins[0]}\.?){_MIDDLE}{family}" for _, begins, family in pairs]
@@ -157,7 +158,7 @@ class _Who:
 
     def _listed(self, hit: Hit, lines: Sequence[str], at: int) -> Sequence[_Told] | None:
         """Return what a row of a table or a contact at a line tells; None if they are not named in it by themselves."""
-        if not any(map(self.whole.fullmatch, names_at(lines[at]))):
+        if not any(self.whole.fullmatch(one) for one in names_at(lines[at])):
             return None
         if not (found := entry(lines, at)).names and hit.chunk.position:  # of a table that began in an earlier chunk
             chunks = (one.chunk for one in self._view.chunks_of([hit.chunk.document], Scope()))
@@ -169,6 +170,8 @@ class _Who:
     def _heading(self, line: str, own: bool, *, ends: bool) -> str | None:
         """Return what stands behind the name at the start of a line, if that is all; None for any other line."""
         bare = re.sub(r"^(?:[A-Z]|Dr|Prof|Mrs?|Ms)\.\s", "", line.strip(_MARKS))
+        if bare[:1].lower() not in self._initials:
+            return None
         if match := self.whole.match(bare) or (self._own.match(bare) if own else None):
             rest = bare[match.end() :].strip(_MARKS + ",(")
             is_told = not rest or _is_title(rest) or (rest[0].isupper() and self._is_organisation(rest))
@@ -268,7 +271,7 @@ class _Known(Struct, frozen=True):
     newest: Sequence[Hit]
 
 
-class Directory(Struct, frozen=True):
+class Directory(Struct, frozen=True, dict=True):
     """What is read to tell of people: the index, the places of documents, and who the user and the same people are."""
 
     reader: Reader
@@ -276,6 +279,10 @@ class Directory(Struct, frozen=True):
     me: Callable[[], tuple[str, ...]]
     own: Scope
     ties: Ties
+
+    @cached_property
+    def _view(self) -> IndexView:  # looking whether it is the newest takes as long as looking a name up
+        return self.reader.view
 
     def find(self, question: Question, trace: Trace, *, quotes: bool) -> Evidence | None:
         """Return the answer to a question about a person as evidence; None for any other, and where nothing is known.
@@ -292,11 +299,10 @@ class Directory(Struct, frozen=True):
 
     def groups(self, typed: str) -> list[tuple[str, ...]]:
         """Return the people whom a name or an address may stand for, each with all that the index calls them."""
-        view, wanted = self.reader.view, {*fold(typed).split()}
-        known = self._joined(view.known(typed, self.own))
+        known, wanted = self._joined(self._named(typed)), {*fold(typed).split()}
         if re.search(r"[^\s<]@[^\s>]", typed):  # an address as a whole
             return [tuple(sorted(known))] if known else []
-        cards = (hit for hit in view.having(words(f"contact {typed}"), self.own, _READ) if _card(hit))
+        cards = (hit for hit in self._view.having(words(f"contact {typed}"), self.own, _READ) if _card(hit))
         known |= {fold(hit.title) for hit in cards if wanted <= name_words(fold(hit.title))}
         known |= self._listed(typed, wanted) if len(wanted) == 1 and not known else set()
         found = [one for one in self.apart(known) if any(names_person(each, typed) for each in one)]
@@ -306,23 +312,26 @@ class Directory(Struct, frozen=True):
 
     def _listed(self, typed: str, wanted: Set[str]) -> set[str]:
         """Return the people, folded, whom rows of tables and attached contacts name with some words."""
-        held = (hit.chunk.text.split("\n") for hit in self.reader.view.having(words(typed), self.own, _READ))
+        held = (hit.chunk.text.split("\n") for hit in self._view.having(words(typed), self.own, _READ))
         said = ((lines, at, {*re.findall(r"\w+", fold(one))}) for lines in held for at, one in enumerate(lines))
         rows = (entry(lines, at) for lines, at, own in said if wanted <= own)
         names = {fold(name) for row in rows if row.values for name in row.names if len(name_words(fold(name))) > 1}
         return {name for name in names if wanted <= name_words(name) and shown_name(name)}
 
+    def _named(self, *names: str) -> set[str]:
+        """Return the people, folded, whom names may mean."""
+        return set[str]().union(*(self._view.known(one, self.own) for one in names))
+
     def _joined(self, known: Iterable[str]) -> set[str]:
-        others = self.ties.others(known := {*known})
-        return known.union(*(self.reader.view.known(one, self.own) for one in others))
+        known = {*known}
+        return known | self._named(*self.ties.others(known))
 
     def _whole(self, known: Iterable[str]) -> set[str]:
         """Return people with whatever else their names and addresses are called, if they are few; lists as names."""
         known, names = self._joined(known), dict[tuple[str, bool], list[frozenset[str]]]()
         if len(same_people(known)) <= _MOST:
             also = {part for one in known for part in (name_and_address(one)[1], " ".join(sorted(name_words(one))))}
-            more = (self.reader.view.known(one, self.own) for one in also if "@" in one or " " in one)
-            known |= set[str]().union(*more)
+            known |= self._named(*(one for one in also if "@" in one or " " in one))
         for one in known:
             own_words = name_words(one)
             key = name_and_address(one)[1], max(map(max, own_words), default="") < _LATIN
@@ -384,7 +393,7 @@ class Directory(Struct, frozen=True):
         if (own | others) & self.ties.apart or (own & mine and others & mine):
             return not (own | others) & self.ties.apart
         said = words(" ".join(["contact", *next(iter(names_in(one)))]))
-        cards = ({fold(told[1]) for told in _card(hit)} for hit in self.reader.view.having(said, self.own, _READ))
+        cards = ({fold(told[1]) for told in _card(hit)} for hit in self._view.having(said, self.own, _READ))
         if any(own & card and others & card for card in cards):
             return True
         scopes = [replace(self.own, sender="\n".join(each)) for each in (own, others)]
@@ -401,7 +410,7 @@ class Directory(Struct, frozen=True):
         the writer; of nobody's address, those about none of the others.
         """
         names, own = names_in(group) or {frozenset(fold(typed).split())}, addresses_in(group)
-        there = set[str]().union(*(self.reader.view.known(" ".join(sorted(one)), self.own) for one in names))
+        there = self._named(*(" ".join(sorted(one)) for one in names))
         groups = self.apart(there) if addresses_in(there) - own else []
         every = [addresses_in(one) for one in groups if not names_in(one).isdisjoint(names)]
         rivals = [one for one in every if one and one.isdisjoint(own)]
@@ -431,7 +440,7 @@ class Directory(Struct, frozen=True):
         newest = sorted((hit for hits in dated for hit in hits[:1]), key=_day, reverse=True)[:1]
         facts, similar = dict[PersonFact, Hit](), tuple[str, ...]()
         if detailed:
-            who = _Who(self.reader.view, group, addresses, spellings, self._meant(typed, group))
+            who = _Who(self._view, group, addresses, spellings, self._meant(typed, group))
             facts, similar = self._facts(who), self._similar(who)
         name, (wrote, received) = next(iter(spellings), typed), map(len, found or ((), ()))
         last = next(filter(None, map(_day, newest)), None)
@@ -461,7 +470,7 @@ class Directory(Struct, frozen=True):
         found, apart = set[str](), self.ties.apart
         for given, family in ((fold(given), fold(family)) for given, family in who.names):
             also = {f"{given[0]}{family}", f"{family}{given[0]}"}
-            for one in set[str]().union(*(self.reader.view.known(each, self.own) for each in (family, *also))):
+            for one in self._named(family, *also):
                 name, local = [*name_words(one) - {family}], name_and_address(one)[1].partition("@")[0]
                 alike = family in name_words(one) and len(name) == 1 and name[0].startswith(given[:3])
                 is_told = name_and_address(one)[1] in apart or not apart.isdisjoint(who.addresses)
@@ -471,9 +480,9 @@ class Directory(Struct, frozen=True):
     def _facts(self, who: _Who) -> dict[PersonFact, Hit]:
         """Return what the index tells of a person, and where: by kind, their own words first, then the newest."""
         scope = replace(self.own, sender=self.own.sender or "\n".join(who.addresses or who.people))
-        hits = {hit.chunk.id: hit for hit in (self.reader.view.having((), scope, _SENT) if who.people else ())}
+        hits = {hit.chunk.id: hit for hit in (self._view.having((), scope, _SENT) if who.people else ())}
         for pair in who.names:
-            hits |= {hit.chunk.id: hit for hit in self.reader.view.having(words(" ".join(pair)), self.own, _READ)}
+            hits |= {hit.chunk.id: hit for hit in self._view.having(words(" ".join(pair)), self.own, _READ)}
         told = [(one, hit, who.wrote(hit) or bool(_card(hit))) for hit in hits.values() for one in who.told(hit)]
         told.sort(key=lambda each: (each[2], _day(each[1])), reverse=True)
         first = dict[tuple[str, ...], tuple[_Told, Hit, bool]]()
