@@ -6,7 +6,7 @@ The forms are in `prompts/archive.txt`; a question is understood only if all of 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain, product
 
 from msgspec import Struct
@@ -21,7 +21,7 @@ from engine.types import Evidence, Trace
 from prompts import prompt, word_patterns
 from store.catalog import Catalog
 from store.errors import UsageError
-from store.mapped_index import Matches
+from store.mapped_index import IndexView, Matches
 from store.search import Reader
 from store.types import Hit, Kind, Scope, fold, replace
 
@@ -136,7 +136,7 @@ def plainly(text: str) -> str:
     return " ".join(re.sub(r"[?!:;\"“”„]|[.,](?=\s|\Z)", " ", text).split())
 
 
-class Archive(Struct, frozen=True):
+class Archive(Struct, frozen=True, dict=True):
     """What is read to answer: the index, the places of documents, and who the user and the same people are."""
 
     reader: Reader
@@ -144,6 +144,10 @@ class Archive(Struct, frozen=True):
     me: Callable[[], tuple[str, ...]]  # returns the user's addresses
     own: Scope = Scope()  # of the people that there are
     ties: Ties = NO_TIES
+
+    @cached_property
+    def _view(self) -> IndexView:  # looking whether it is the newest takes as long as looking a name up
+        return self.reader.view
 
     def find(self, question: Question, scope: Scope, trace: Trace) -> Evidence | None:
         """Return the answer to an exact question as evidence; None for any other."""
@@ -164,7 +168,7 @@ class Archive(Struct, frozen=True):
         times = dates.limits(asked, question.day)
         names = re.findall(rf"\bfrom ({dates.ENGLISH_MONTH})\b(?! \d)", asked)
         is_topic = re.search(rf" (?:{word_patterns('archive')['topic']}) .* on ", asked)
-        if times is None or is_topic or any(self.reader.view.known(name, self.own) for name in names):
+        if times is None or is_topic or any(self._view.known(name, self.own) for name in names):
             raise Unclear  # the day may be that of the topic, the month somebody's name
         rest, first, end = times
         since = max(filter(None, (first, scope.since)), default=None)
@@ -206,10 +210,10 @@ class Archive(Struct, frozen=True):
         if typed in word_patterns("archive")["me"].split("|"):
             if not (mine := self.me()):
                 raise Unclear("say who you are: pkb me YOU@EXAMPLE.ORG")
-            if not any(self.reader.view.known(one, self.own) for one in mine):
+            if not any(self._view.known(one, self.own) for one in mine):
                 raise Unclear  # in this collection
             return [Who("\n".join(mine), mine, is_me=True)]
-        typed, view = re.sub(r"^(?:my|our) |'s?$", "", typed), self.reader.view
+        typed, view = re.sub(r"^(?:my|our) |'s?$", "", typed), self._view
         known = view.known(typed, self.own)
         if "@" in typed and known:
             return [Who(typed, tuple(sorted(known)))]
@@ -219,20 +223,23 @@ class Archive(Struct, frozen=True):
         known |= {one for other in self.ties.others(known) for one in view.known(other, self.own)}
         found = [self._whole(group) for group in same_people(known, self.ties.keys)]
         able = [who for who in found if kind != "mail" or "@" in who.wanted]  # a speaker has no address
-        acting = [one for one in able if len(self.reader.matching(_limited(self.own, role, one), kind))] or able
-        if not acting or any("@" not in it.wanted and view.known(it.wanted, self.own) - {*it.people} for it in acting):
+        if len(able) > 1:
+            able = [one for one in able if len(self.reader.matching(_limited(self.own, role, one), kind))] or able
+        if not able or any("@" not in it.wanted and view.known(it.wanted, self.own) - {*it.people} for it in able):
             raise Unclear  # a name that is a part of another
-        return acting
+        return able
 
     def _whole(self, group: tuple[str, ...]) -> Who:
         """Return a person with their addresses; Unclear if others write from one of these, as from a list's."""
         own, kept = name_words(*group), list[str]()
         for one in dict.fromkeys(name_and_address(person)[1] or person for person in group):
-            at = ((self.reader.view.known(one, self.own, *roles) if "@" in one else ()) for roles in (("sender",), ()))
-            sent, known = ([name_words(other) - {one.partition("@")[0]} for other in several] for several in at)
-            if own and any(other and own.isdisjoint(other) for other in sent):
+            sent = self._view.known(one, self.own, "sender") if "@" in one else set[str]()
+            others = sent or (self._view.known(one, self.own, "recipients") if "@" in one else set[str]())
+            said = (name_words(other) - {one.partition("@")[0]} for other in others)
+            is_others = own and any(other and own.isdisjoint(other) for other in said)
+            if sent and is_others:
                 raise Unclear
-            if sent or not own or not any(other and own.isdisjoint(other) for other in known):
+            if not is_others:
                 kept.append(one)  # another's address may have been written beside this name
         return Who("\n".join(kept or group), group)
 
@@ -240,7 +247,7 @@ class Archive(Struct, frozen=True):
         """Return the documents of a query, and their attachments if it asks for them; Unclear if not sure."""
         said = tuple(word for word in dict.fromkeys(words(query.about)) if word not in FUNCTION_WORDS)
         found, names = self.reader.matching(query.scope, query.kind, said), dict[str, list[str]]()
-        if any(not word.isalpha() or word in _IN_HEADERS or self.reader.view.is_in_names(word) for word in said):
+        if any(not word.isalpha() or word in _IN_HEADERS or self._view.is_in_names(word) for word in said):
             held = dict[str, set[str]]()
             for hit in self._hits(found):
                 if not {*said}.isdisjoint(hit.tokens.split()):
@@ -302,7 +309,7 @@ class Archive(Struct, frozen=True):
         known = {one for who in named for one in (*who.people, *who.wanted.split("\n"))}
         counted = found.senders()
         often = (name_words(one) for one, _ in counted.most_common(_SHOWN))  # whom others call so is the same
-        also = chain(*(self.reader.view.known(" ".join(said), self.own) for said in often if len(said) > 1))
+        also = chain(*(self._view.known(" ".join(said), self.own) for said in often if len(said) > 1))
         groups = [group for group in same_people({*counted, *also}, self.ties.keys) if group != ("",)]
         sums = {group: sum(counted[one] for one in group) for group in groups}
         others = [group for group in sums if known.isdisjoint(chain(group, *map(identities, group)))]
