@@ -254,11 +254,12 @@ def _in_words(opened: Session, found: "Report") -> "Report":
 
 def people(opened: Session, name: str, scope: "Scope", limit: int) -> tuple[Person, ...]:
     """Return up to `limit` people whom a name or an address may stand for, with what is told of them; without, all."""
-    from engine.ask.contacts import people
+    from engine.ask.contacts import Directory
 
-    catalogue = opened.catalogue
+    catalogue = opened.catalogue.within(scope)
+    parts = (opened.reader, catalogue, lambda: opened.me, scope.inside(catalogue.collection), opened.ties)
     with opened.locks.reader():
-        return tuple(people(opened.reader, catalogue, name, scope, limit, lambda: opened.me, opened.ties))
+        return tuple(Directory(*parts).people(name, limit))
 
 
 def completed(opened: Session, text: str, before: list[Any]) -> str:

@@ -4,7 +4,7 @@ The forms are in `prompts/archive.txt`; a question is understood only if all of 
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from functools import cache, cached_property
 from itertools import chain, product
@@ -136,7 +136,7 @@ def plainly(text: str) -> str:
     return " ".join(re.sub(r"[?!:;\"“”„]|[.,](?=\s|\Z)", " ", text).split())
 
 
-class Archive(Struct, frozen=True, dict=True):
+class Lookup(Struct, frozen=True, dict=True):
     """What is read to answer: the index, the places of documents, and who the user and the same people are."""
 
     reader: Reader
@@ -146,8 +146,21 @@ class Archive(Struct, frozen=True, dict=True):
     ties: Ties = NO_TIES
 
     @cached_property
-    def _view(self) -> IndexView:  # looking whether it is the newest takes as long as looking a name up
+    def view(self) -> IndexView:
+        """Return the index as it stood first: to ask whether it is the newest takes as long as to look a name up."""
         return self.reader.view
+
+    def named(self, *names: str) -> set[str]:
+        """Return the people, folded, whom any of some names would fit."""
+        return set[str]().union(*(self.view.known(one, self.own) for one in names))
+
+    def joined(self, people: Iterable[str]) -> set[str]:
+        """Return people, folded, with those whom the user has joined with them."""
+        return {*(found := [*people]), *self.named(*self.ties.others(found))}
+
+
+class Archive(Lookup, frozen=True):
+    """Answers exact questions about the archive."""
 
     def find(self, question: Question, scope: Scope, trace: Trace) -> Evidence | None:
         """Return the answer to an exact question as evidence; None for any other."""
@@ -168,7 +181,7 @@ class Archive(Struct, frozen=True, dict=True):
         times = dates.limits(asked, question.day)
         names = re.findall(rf"\bfrom ({dates.ENGLISH_MONTH})\b(?! \d)", asked)
         is_topic = re.search(rf" (?:{word_patterns('archive')['topic']}) .* on ", asked)
-        if times is None or is_topic or any(self._view.known(name, self.own) for name in names):
+        if times is None or is_topic or self.named(*names):
             raise Unclear  # the day may be that of the topic, the month somebody's name
         rest, first, end = times
         since = max(filter(None, (first, scope.since)), default=None)
@@ -210,22 +223,21 @@ class Archive(Struct, frozen=True, dict=True):
         if typed in word_patterns("archive")["me"].split("|"):
             if not (mine := self.me()):
                 raise Unclear("say who you are: pkb me YOU@EXAMPLE.ORG")
-            if not any(self._view.known(one, self.own) for one in mine):
+            if not self.named(*mine):
                 raise Unclear  # in this collection
             return [Who("\n".join(mine), mine, is_me=True)]
-        typed, view = re.sub(r"^(?:my|our) |'s?$", "", typed), self._view
-        known = view.known(typed, self.own)
+        typed = re.sub(r"^(?:my|our) |'s?$", "", typed)
+        known = self.named(typed)
         if "@" in typed and known:
             return [Who(typed, tuple(sorted(known)))]
         # An organisation is more than the sender that has its name.
-        if not known or "." in typed or any(view.is_in_names(f"{sign}{typed}.") for sign in "@."):
+        if not known or "." in typed or any(self.view.is_in_names(f"{sign}{typed}.") for sign in "@."):
             raise Unclear
-        known |= {one for other in self.ties.others(known) for one in view.known(other, self.own)}
-        found = [self._whole(group) for group in same_people(known, self.ties.keys)]
+        found = [self._whole(group) for group in same_people(self.joined(known), self.ties.keys)]
         able = [who for who in found if kind != "mail" or "@" in who.wanted]  # a speaker has no address
         if len(able) > 1:
             able = [one for one in able if len(self.reader.matching(_limited(self.own, role, one), kind))] or able
-        if not able or any("@" not in it.wanted and view.known(it.wanted, self.own) - {*it.people} for it in able):
+        if not able or any("@" not in it.wanted and self.named(it.wanted) - {*it.people} for it in able):
             raise Unclear  # a name that is a part of another
         return able
 
@@ -233,8 +245,8 @@ class Archive(Struct, frozen=True, dict=True):
         """Return a person with their addresses; Unclear if others write from one of these, as from a list's."""
         own, kept = name_words(*group), list[str]()
         for one in dict.fromkeys(name_and_address(person)[1] or person for person in group):
-            sent = self._view.known(one, self.own, "sender") if "@" in one else set[str]()
-            others = sent or (self._view.known(one, self.own, "recipients") if "@" in one else set[str]())
+            sent = self.view.known(one, self.own, "sender") if "@" in one else set[str]()
+            others = sent or (self.view.known(one, self.own, "recipients") if "@" in one else set[str]())
             said = (name_words(other) - {one.partition("@")[0]} for other in others)
             is_others = own and any(other and own.isdisjoint(other) for other in said)
             if sent and is_others:
@@ -247,7 +259,7 @@ class Archive(Struct, frozen=True, dict=True):
         """Return the documents of a query, and their attachments if it asks for them; Unclear if not sure."""
         said = tuple(word for word in dict.fromkeys(words(query.about)) if word not in FUNCTION_WORDS)
         found, names = self.reader.matching(query.scope, query.kind, said), dict[str, list[str]]()
-        if any(not word.isalpha() or word in _IN_HEADERS or self._view.is_in_names(word) for word in said):
+        if any(not word.isalpha() or word in _IN_HEADERS or self.view.is_in_names(word) for word in said):
             held = dict[str, set[str]]()
             for hit in self._hits(found):
                 if not {*said}.isdisjoint(hit.tokens.split()):
@@ -309,8 +321,8 @@ class Archive(Struct, frozen=True, dict=True):
         known = {one for who in named for one in (*who.people, *who.wanted.split("\n"))}
         counted = found.senders()
         often = (name_words(one) for one, _ in counted.most_common(_SHOWN))  # whom others call so is the same
-        also = chain(*(self._view.known(" ".join(said), self.own) for said in often if len(said) > 1))
-        groups = [group for group in same_people({*counted, *also}, self.ties.keys) if group != ("",)]
+        also = self.named(*(" ".join(said) for said in often if len(said) > 1))
+        groups = [group for group in same_people({*counted} | also, self.ties.keys) if group != ("",)]
         sums = {group: sum(counted[one] for one in group) for group in groups}
         others = [group for group in sums if known.isdisjoint(chain(group, *map(identities, group)))]
         ranked = sorted(others, key=lambda group: (-sums[group], group))

@@ -7,38 +7,26 @@ index when it is asked for. The forms of questions, and the words that tell what
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from functools import cache, cached_property
+from functools import cache, partial
 from itertools import chain, combinations, permutations, product
 
 from msgspec import Struct
 
-from engine.ask.archive import plainly
+from engine.ask.archive import Lookup, plainly
 from engine.retrieval.evidence import introduces, placed
-from engine.text.people import (
-    Ties,
-    addresses_in,
-    domain_of,
-    name_and_address,
-    name_words,
-    names_in,
-    same_people,
-    shown_name,
-)
+from engine.text.people import addresses_in, domain_of, name_and_address, name_words, names_in, same_people, shown_name
 from engine.text.question import Question
 from engine.text.spans import entry, find, line_at, line_named, line_of, names_at
 from engine.text.terminal import count
 from engine.text.words import words
 from engine.types import Evidence, Passage, Person, PersonFact, Trace, Trust
 from prompts import prompt, word_patterns
-from store.catalog import Catalog
 from store.mapped_index import IndexView, Matches
-from store.search import Reader
 from store.types import Hit, Scope, fold, names_person, replace
 
 _READ, _SENT = 500, 200  # newest chunks that have somebody's name, and of somebody's own mails
 _DETAILED, _MOST = 5, 20  # people of a name whose facts are read; that are named
 _BELOW, _WIDE, _TALK = 8, 72, 6  # lines below a name, their characters, and words that end as a sentence does
-_DIGIT = re.compile(r"\d")
 _NEAR, _LATIN = 4, "\u0250"  # words from a name to its number, and the first character of another script
 _FIELDS = {"Email address": "email", "Phone number": "phone", "Job": "title", "Role": "title", "Birthday": "birthday"}
 _FIELDS |= {"Organisation": "organisation", "Address": "address", "Website": "website"}  # of contacts
@@ -100,27 +88,13 @@ class _Who:
         self.names = list(dict.fromkeys((each[0], each[-1]) for each in parts if len(each) > 1))
         self._given = [given for given, _ in self.names] or [*self.spellings]
         self._parts = [one.lower() for one in (*self._given, *(family for _, family in self.names))]
-        self._initials = {one[:1] for one in self._parts}
         pairs = [tuple(map(re.escape, (given, given[:3], family))) for given, family in self.names]
-        self._whole = [rf"{given}{_MIDDLE}{family}|{family},\s?{given}(?:\s[A-Z]\b\.?)?" for given, _, family in pairs]
-        self._signed = [rf"(?:{begins}[^\W\d_]*|{begins[0]}\.?){_MIDDLE}{family}" for _, begins, family in pairs]
-
-    @cached_property
-    def whole(self) -> re.Pattern[str]:
-        """Return the pattern of their whole name, in either order."""
-        return _compiled(self._whole, _END)
-
-    @cached_property
-    def _first(self) -> re.Pattern[str]:
-        return _compiled(map(re.escape, self._given), r"(?: [A-Z]\.?)?(?![\w@-])")
-
-    @cached_property
-    def _own(self) -> re.Pattern[str]:
-        return _compiled(self._signed, _END)
-
-    @cached_property
-    def _by_first(self) -> re.Pattern[str]:
-        return _compiled(map(re.escape, self._given), _pattern("his").pattern)
+        whole = [rf"{given}{_MIDDLE}{family}|{family},\s?{given}(?:\s[A-Z]\b\.?)?" for given, _, family in pairs]
+        signed = [rf"(?:{begins}[^\W\d_]*|{begins[0]}\.?){_MIDDLE}{family}" for _, begins, family in pairs]
+        first, ends = [*map(re.escape, self._given)], (r"(?: [A-Z]\.?)?(?![\w@-])", _pattern("his").pattern)
+        # Compiled when they are used: few texts tell anything.
+        self._whole, self._signed = partial(_compiled, whole, _END), partial(_compiled, signed, _END)
+        self._first, self._by_first = (partial(_compiled, first, end) for end in ends)
 
     def wrote(self, hit: Hit) -> bool:
         """Return whether they wrote the text of a chunk."""
@@ -130,24 +104,21 @@ class _Who:
         names, own = [(fold(given), fold(family)) for given, family in self.names], name_words(name)
         return any({*pair} <= own or own == {pair[1]} for pair in names) and self._is_meant(hit)
 
-    def _is_in(self, text: str, parts: int | None = None) -> bool:
-        """Return whether a text has a part of their names, of the first ones that there are."""
-        text = text.lower()
-        return any(one in text for one in self._parts[:parts])
+    def _is_in(self, text: str) -> bool:
+        return any(map(text.lower().__contains__, self._parts))
 
     def told(self, hit: Hit) -> Iterator[_Told]:
         """Yield what a chunk tells of them."""
-        text, is_named = hit.chunk.text, self._is_in(hit.chunk.text)
-        if not (is_named or _DIGIT.search(text)):  # as in most texts that they neither sign nor are named in
+        lines = (text := hit.chunk.text).split("\n")
+        named = [at for at, line in enumerate(lines) if self._is_in(line)] if self._is_in(text) else []
+        if not (named or re.search(r"\d", text)):  # as in most texts, which neither name them nor tell a number
             return
         own = self.wrote(hit)
-        if not own and not (self._is_in(text, len(self._given)) and self._is_meant(hit)):
+        if not own and not (any(one.lower() in text.lower() for one in self._given) and self._is_meant(hit)):
             return
         if card := _card(hit):
-            yield from card if self.whole.search(hit.title) else ()
+            yield from card if self._whole().search(hit.title) else ()
             return
-        lines = text.split("\n")
-        named = [at for at, line in enumerate(lines) if self._is_in(line)] if is_named else []
         listed = {at: one for at in named if (one := self._listed(hit, lines, at)) is not None}
         yield from chain(*listed.values())
         for at in (one for one in named if one not in listed):
@@ -158,7 +129,7 @@ class _Who:
 
     def _listed(self, hit: Hit, lines: Sequence[str], at: int) -> Sequence[_Told] | None:
         """Return what a row of a table or a contact at a line tells; None if they are not named in it by themselves."""
-        if not any(self.whole.fullmatch(one) for one in names_at(lines[at])):
+        if not any(self._whole().fullmatch(one) for one in names_at(lines[at])):
             return None
         if not (found := entry(lines, at)).names and hit.chunk.position:  # of a table that began in an earlier chunk
             chunks = (one.chunk for one in self._view.chunks_of([hit.chunk.document], Scope()))
@@ -170,14 +141,12 @@ class _Who:
     def _heading(self, line: str, own: bool, *, ends: bool) -> str | None:
         """Return what stands behind the name at the start of a line, if that is all; None for any other line."""
         bare = re.sub(r"^(?:[A-Z]|Dr|Prof|Mrs?|Ms)\.\s", "", line.strip(_MARKS))
-        if bare[:1].lower() not in self._initials:
-            return None
-        if match := self.whole.match(bare) or (self._own.match(bare) if own else None):
+        if match := self._whole().match(bare) or (self._signed().match(bare) if own else None):
             rest = bare[match.end() :].strip(_MARKS + ",(")
             is_told = not rest or _is_title(rest) or (rest[0].isupper() and self._is_organisation(rest))
             is_near = any(len(rest[:first].split()) < _NEAR for first, *_ in _numbers(rest))  # else it is a sentence
             return rest if is_told or is_near or find(rest, "email") else None
-        return "" if own and ends and self._first.fullmatch(bare.rstrip(",.!")) else None
+        return "" if own and ends and self._first().fullmatch(bare.rstrip(",.!")) else None
 
     def _block(self, lines: Sequence[tuple[str, str]]) -> Iterator[_Told]:
         """Yield what the lines below a name tell, each bare and whole; nothing if they have the address of another."""
@@ -227,11 +196,11 @@ class _Who:
 
     def _said(self, hit: Hit, own: bool, text: str) -> Iterator[_Told]:
         """Yield what stands behind the name in a text, and what somebody says of themselves."""
-        is_there, has_digits = self._is_in(text), _DIGIT.search(text) is not None
-        by_first = [*self._by_first.finditer(text)] if is_there and has_digits and not own else []
-        named = [one for one in (hit.sender, *hit.recipients) if by_first and self._first.search(shown_name(one))]
+        is_there, has_digits = self._is_in(text), re.search(r"\d", text) is not None
+        by_first = [*self._by_first().finditer(text)] if is_there and has_digits and not own else []
+        named = [one for one in (hit.sender, *hit.recipients) if by_first and self._first().search(shown_name(one))]
         is_only = named and all(fold(one) in self.people for one in named)  # who has the first name there
-        for match in chain(self.whole.finditer(text) if is_there else (), by_first if is_only else ()):
+        for match in chain(self._whole().finditer(text) if is_there else (), by_first if is_only else ()):
             yield from self._behind(text, match.end(), match.end())
             if (title := _pattern("titled").match(text, match.end())) and _is_title(title[1].strip()):
                 yield "title", title[1].strip(), "", line_at(text, match.start(), title.end())
@@ -241,7 +210,7 @@ class _Who:
                     yield kind, value, label or line_named(match[0]), line
         if not (has_digits and _pattern("lives").search(text)):
             return
-        says = rf"(?:{self.whole.pattern}(?:['’]s?)?{'|my' * own}){_pattern('lives').pattern}"
+        says = rf"(?:{self._whole().pattern}(?:['’]s?)?{'|my' * own}){_pattern('lives').pattern}"
         for match in re.finditer(says, text, re.IGNORECASE):
             of, value = match[match.re.groups - 1], match[match.re.groups]
             yield "address", re.split(r"\.(?:\s|$)", value)[0], (of or "").lower(), line_at(text, *match.span())
@@ -271,18 +240,8 @@ class _Known(Struct, frozen=True):
     newest: Sequence[Hit]
 
 
-class Directory(Struct, frozen=True, dict=True):
-    """What is read to tell of people: the index, the places of documents, and who the user and the same people are."""
-
-    reader: Reader
-    catalog: Catalog
-    me: Callable[[], tuple[str, ...]]
-    own: Scope
-    ties: Ties
-
-    @cached_property
-    def _view(self) -> IndexView:  # looking whether it is the newest takes as long as looking a name up
-        return self.reader.view
+class Directory(Lookup, frozen=True):
+    """Tells of people, and answers questions about them."""
 
     def find(self, question: Question, trace: Trace, *, quotes: bool) -> Evidence | None:
         """Return the answer to a question about a person as evidence; None for any other, and where nothing is known.
@@ -299,10 +258,10 @@ class Directory(Struct, frozen=True, dict=True):
 
     def groups(self, typed: str) -> list[tuple[str, ...]]:
         """Return the people whom a name or an address may stand for, each with all that the index calls them."""
-        known, wanted = self._joined(self._named(typed)), {*fold(typed).split()}
+        known, wanted = self.joined(self.named(typed)), {*fold(typed).split()}
         if re.search(r"[^\s<]@[^\s>]", typed):  # an address as a whole
             return [tuple(sorted(known))] if known else []
-        cards = (hit for hit in self._view.having(words(f"contact {typed}"), self.own, _READ) if _card(hit))
+        cards = (hit for hit in self.view.having(words(f"contact {typed}"), self.own, _READ) if _card(hit))
         known |= {fold(hit.title) for hit in cards if wanted <= name_words(fold(hit.title))}
         known |= self._listed(typed, wanted) if len(wanted) == 1 and not known else set()
         found = [one for one in self.apart(known) if any(names_person(each, typed) for each in one)]
@@ -312,26 +271,18 @@ class Directory(Struct, frozen=True, dict=True):
 
     def _listed(self, typed: str, wanted: Set[str]) -> set[str]:
         """Return the people, folded, whom rows of tables and attached contacts name with some words."""
-        held = (hit.chunk.text.split("\n") for hit in self._view.having(words(typed), self.own, _READ))
+        held = (hit.chunk.text.split("\n") for hit in self.view.having(words(typed), self.own, _READ))
         said = ((lines, at, {*re.findall(r"\w+", fold(one))}) for lines in held for at, one in enumerate(lines))
         rows = (entry(lines, at) for lines, at, own in said if wanted <= own)
         names = {fold(name) for row in rows if row.values for name in row.names if len(name_words(fold(name))) > 1}
         return {name for name in names if wanted <= name_words(name) and shown_name(name)}
 
-    def _named(self, *names: str) -> set[str]:
-        """Return the people, folded, whom names may mean."""
-        return set[str]().union(*(self._view.known(one, self.own) for one in names))
-
-    def _joined(self, known: Iterable[str]) -> set[str]:
-        known = {*known}
-        return known | self._named(*self.ties.others(known))
-
     def _whole(self, known: Iterable[str]) -> set[str]:
         """Return people with whatever else their names and addresses are called, if they are few; lists as names."""
-        known, names = self._joined(known), dict[tuple[str, bool], list[frozenset[str]]]()
+        known, names = self.joined(known), dict[tuple[str, bool], list[frozenset[str]]]()
         if len(same_people(known)) <= _MOST:
             also = {part for one in known for part in (name_and_address(one)[1], " ".join(sorted(name_words(one))))}
-            known |= self._named(*(one for one in also if "@" in one or " " in one))
+            known |= self.named(*(one for one in also if "@" in one or " " in one))
         for one in known:
             own_words = name_words(one)
             key = name_and_address(one)[1], max(map(max, own_words), default="") < _LATIN
@@ -393,7 +344,7 @@ class Directory(Struct, frozen=True, dict=True):
         if (own | others) & self.ties.apart or (own & mine and others & mine):
             return not (own | others) & self.ties.apart
         said = words(" ".join(["contact", *next(iter(names_in(one)))]))
-        cards = ({fold(told[1]) for told in _card(hit)} for hit in self._view.having(said, self.own, _READ))
+        cards = ({fold(told[1]) for told in _card(hit)} for hit in self.view.having(said, self.own, _READ))
         if any(own & card and others & card for card in cards):
             return True
         scopes = [replace(self.own, sender="\n".join(each)) for each in (own, others)]
@@ -410,7 +361,7 @@ class Directory(Struct, frozen=True, dict=True):
         the writer; of nobody's address, those about none of the others.
         """
         names, own = names_in(group) or {frozenset(fold(typed).split())}, addresses_in(group)
-        there = self._named(*(" ".join(sorted(one)) for one in names))
+        there = self.named(*(" ".join(sorted(one)) for one in names))
         groups = self.apart(there) if addresses_in(there) - own else []
         every = [addresses_in(one) for one in groups if not names_in(one).isdisjoint(names)]
         rivals = [one for one in every if one and one.isdisjoint(own)]
@@ -436,41 +387,23 @@ class Directory(Struct, frozen=True, dict=True):
         scopes = [replace(self.own, **{role: wanted}) for role in ("sender", "recipient")] if wanted else []
         found = [self.reader.matching(scope) for scope in scopes]
         dated = [matches.by_date(_DETAILED if detailed else 1) for matches in found]
-        addresses, spellings = self._called(typed, group, *((found, dated) if detailed else ((), ())))
+        addresses, spellings = _called(typed, group, *((found, chain(*dated)) if detailed else ((), ())))
         newest = sorted((hit for hits in dated for hit in hits[:1]), key=_day, reverse=True)[:1]
         facts, similar = dict[PersonFact, Hit](), tuple[str, ...]()
         if detailed:
-            who = _Who(self._view, group, addresses, spellings, self._meant(typed, group))
+            who = _Who(self.view, group, addresses, spellings, self._meant(typed, group))
             facts, similar = self._facts(who), self._similar(who)
         name, (wrote, received) = next(iter(spellings), typed), map(len, found or ((), ()))
         last = next(filter(None, map(_day, newest)), None)
         person = Person(name, addresses, spellings[1:], wrote, received, last, tuple(facts), similar)
         return _Known(person, facts, newest)
 
-    def _called(
-        self, typed: str, group: Sequence[str], found: Sequence[Matches], dated: Iterable[Sequence[Hit]]
-    ) -> tuple[tuple[str, ...], ...]:
-        """Return a person's addresses, and the names that mails have; of nobody in a header, the one that was typed."""
-        shown = Counter(one for hit in chain(*dated) for one in (hit.sender, *hit.recipients) if fold(one) in group)
-        often = [one for one, _ in shown.most_common()]
-        used = dict.fromkeys(name_and_address(one)[1] for one in (*map(fold, often), *group))
-        addresses = [*filter(None, used)]
-        if found and len(addresses) > 1:  # a few new mails by another of the name come last
-            sent = found[0].senders()
-            addresses.sort(key=lambda one: -sum(sent[it] for it in group if one in it))
-        spellings = [*filter(None, map(shown_name, often))]
-        spellings = spellings or [name.title() for name in map(shown_name, group) if name]
-        if not any(" " in one for one in spellings):
-            local = (re.sub(r"[._]+", " ", one.partition("@")[0]).strip().title() for one in addresses)
-            spellings += local if group else [typed.title()]
-        return tuple(addresses), tuple(dict.fromkeys(spellings))
-
     def _similar(self, who: _Who) -> tuple[str, ...]:
         """Return others who may be the same: a form of the given name, or an address made of initial and name."""
         found, apart = set[str](), self.ties.apart
         for given, family in ((fold(given), fold(family)) for given, family in who.names):
             also = {f"{given[0]}{family}", f"{family}{given[0]}"}
-            for one in self._named(family, *also):
+            for one in self.named(family, *also):
                 name, local = [*name_words(one) - {family}], name_and_address(one)[1].partition("@")[0]
                 alike = family in name_words(one) and len(name) == 1 and name[0].startswith(given[:3])
                 is_told = name_and_address(one)[1] in apart or not apart.isdisjoint(who.addresses)
@@ -480,9 +413,9 @@ class Directory(Struct, frozen=True, dict=True):
     def _facts(self, who: _Who) -> dict[PersonFact, Hit]:
         """Return what the index tells of a person, and where: by kind, their own words first, then the newest."""
         scope = replace(self.own, sender=self.own.sender or "\n".join(who.addresses or who.people))
-        hits = {hit.chunk.id: hit for hit in (self._view.having((), scope, _SENT) if who.people else ())}
+        hits = {hit.chunk.id: hit for hit in (self.view.having((), scope, _SENT) if who.people else ())}
         for pair in who.names:
-            hits |= {hit.chunk.id: hit for hit in self._view.having(words(" ".join(pair)), self.own, _READ)}
+            hits |= {hit.chunk.id: hit for hit in self.view.having(words(" ".join(pair)), self.own, _READ)}
         told = [(one, hit, who.wrote(hit) or bool(_card(hit))) for hit in hits.values() for one in who.told(hit)]
         told.sort(key=lambda each: (each[2], _day(each[1])), reverse=True)
         first = dict[tuple[str, ...], tuple[_Told, Hit, bool]]()
@@ -510,6 +443,17 @@ class Directory(Struct, frozen=True, dict=True):
             found[at] = self.known(typed, group), group
         return [one for one, _ in found if one.newest or one.facts]
 
+    def people(self, name: str, limit: int) -> list[Person]:
+        """Return the people whom a name may stand for, those of most mails first; without a name, of all who wrote."""
+        if name:
+            return [one.person for one in self.all_known(name, self.groups(name))[:limit]]
+        counted = self.reader.matching(self.own, "mail").senders()
+        every = same_people({*counted} - {""}, self.ties.keys)
+        often = sorted(every, key=lambda group: -sum(counted[one] for one in group))[:limit]
+        parts = [[own for own in self.apart(one) if addresses_in(own) & addresses_in(one)] or [one] for one in often]
+        groups = sorted(chain(*parts), key=lambda group: -sum(counted[one] for one in group))
+        return [self.known("", group, detailed=False).person for group in groups[:limit]]
+
     def cited(self, text: str, told: int, facts: Mapping[PersonFact, Hit], others: Iterable[Sequence[Hit]]) -> Evidence:
         """Return an answer with the lines of facts as its sources, then other documents: it goes with each of them."""
         pairs = [(hit, fact.source.quote) for fact, hit in facts.items()] + [(hit, "") for hit in chain(*others)]
@@ -522,19 +466,20 @@ def _day(hit: Hit) -> str:
     return hit.written.isoformat() if hit.written else ""
 
 
-def people(
-    reader: Reader, catalog: Catalog, name: str, scope: Scope, limit: int, me: Callable[[], tuple[str, ...]], ties: Ties
-) -> list[Person]:
-    """Return the people whom a name may stand for, those of most mails first; without a name, of all who wrote."""
-    directory = Directory(reader, catalog.within(scope), me, scope.inside(catalog.collection), ties)
-    if name:
-        return [one.person for one in directory.all_known(name, directory.groups(name))[:limit]]
-    counted = reader.matching(scope, "mail").senders()
-    every = same_people({*counted} - {""}, ties.keys)
-    often = sorted(every, key=lambda group: -sum(counted[one] for one in group))[:limit]
-    parts = [[own for own in directory.apart(one) if addresses_in(own) & addresses_in(one)] or [one] for one in often]
-    groups = sorted(chain(*parts), key=lambda group: -sum(counted[one] for one in group))
-    return [directory.known("", group, detailed=False).person for group in groups[:limit]]
+def _called(typed: str, group: Sequence[str], found: Sequence[Matches], hits: Iterable[Hit]) -> list[tuple[str, ...]]:
+    """Return a person's addresses, and the names that mails have; of nobody in a header, the one that was typed."""
+    shown = Counter(one for hit in hits for one in (hit.sender, *hit.recipients) if fold(one) in group)
+    often = [one for one, _ in shown.most_common()]
+    addresses = [*filter(None, dict.fromkeys(name_and_address(one)[1] for one in (*map(fold, often), *group)))]
+    if found and len(addresses) > 1:  # a few new mails by another of the name come last
+        sent = found[0].senders()
+        addresses.sort(key=lambda one: -sum(sent[it] for it in group if one in it))
+    spellings = [*filter(None, map(shown_name, often))]
+    spellings = spellings or [name.title() for name in map(shown_name, group) if name]
+    if not any(" " in one for one in spellings):
+        local = (re.sub(r"[._]+", " ", one.partition("@")[0]).strip().title() for one in addresses)
+        spellings += local if group else [typed.title()]
+    return [tuple(addresses), tuple(dict.fromkeys(spellings))]
 
 
 _INITIAL = re.compile(r"[^\W\d_\u3040-\u9fff\uac00-\ud7af]?\.*")  # a sign of an unspaced script is a name
