@@ -23,7 +23,7 @@ from store.catalog import Catalog
 from store.errors import UsageError
 from store.mapped_index import IndexView, Matches
 from store.search import Reader
-from store.types import Hit, Kind, Scope, fold, replace
+from store.types import Hit, Kind, Scope, fold, names_person, replace
 
 _SHOWN, _NAMED, _READ = 20, 3, 3000  # documents beside an answer, addresses of a person, documents read for a topic
 _FILE = re.compile(r"^\[attachment: (.+)\]$", re.MULTILINE)
@@ -150,6 +150,11 @@ class Lookup(Struct, frozen=True, dict=True):
         """Return the index as it stood first: to ask whether it is the newest takes as long as to look a name up."""
         return self.reader.view
 
+    @cached_property
+    def documents(self) -> Callable[..., Matches]:
+        """Return what returns the documents within a scope, of a kind, with some words, and looks for each once."""
+        return cache(self.reader.matching)
+
     def named(self, *names: str) -> set[str]:
         """Return the people, folded, whom any of some names would fit."""
         return set[str]().union(*(self.view.known(one, self.own) for one in names))
@@ -226,8 +231,7 @@ class Archive(Lookup, frozen=True):
             if not self.named(*mine):
                 raise Unclear  # in this collection
             return [Who("\n".join(mine), mine, is_me=True)]
-        typed = re.sub(r"^(?:my|our) |'s?$", "", typed)
-        known = self.named(typed)
+        known = self.named(typed := re.sub(r"^(?:my|our) |'s?$", "", typed))
         if "@" in typed and known:
             return [Who(typed, tuple(sorted(known)))]
         # An organisation is more than the sender that has its name.
@@ -236,7 +240,7 @@ class Archive(Lookup, frozen=True):
         found = [self._whole(group) for group in same_people(self.joined(known), self.ties.keys)]
         able = [who for who in found if kind != "mail" or "@" in who.wanted]  # a speaker has no address
         if len(able) > 1:
-            able = [one for one in able if len(self.reader.matching(_limited(self.own, role, one), kind))] or able
+            able = [one for one in able if len(self.documents(_limited(self.own, role, one), kind, ()))] or able
         if not able or any("@" not in it.wanted and self.named(it.wanted) - {*it.people} for it in able):
             raise Unclear  # a name that is a part of another
         return able
@@ -245,20 +249,18 @@ class Archive(Lookup, frozen=True):
         """Return a person with their addresses; Unclear if others write from one of these, as from a list's."""
         own, kept = name_words(*group), list[str]()
         for one in dict.fromkeys(name_and_address(person)[1] or person for person in group):
-            sent = self.view.known(one, self.own, "sender") if "@" in one else set[str]()
-            others = sent or (self.view.known(one, self.own, "recipients") if "@" in one else set[str]())
-            said = (name_words(other) - {one.partition("@")[0]} for other in others)
-            is_others = own and any(other and own.isdisjoint(other) for other in said)
+            at = (self.view.known(one, self.own, role) if "@" in one else () for role in ("sender", "recipients"))
+            sent, received = ([name_words(other) - {one.partition("@")[0]} for other in several] for several in at)
+            is_others = bool(own) and any(other and own.isdisjoint(other) for other in sent or received)
             if sent and is_others:
                 raise Unclear
-            if not is_others:
-                kept.append(one)  # another's address may have been written beside this name
+            kept += [] if is_others else [one]  # another's address may have been written beside this name
         return Who("\n".join(kept or group), group)
 
     def matching(self, query: ArchiveQuery) -> tuple[Matches, dict[str, list[str]]]:
         """Return the documents of a query, and their attachments if it asks for them; Unclear if not sure."""
         said = tuple(word for word in dict.fromkeys(words(query.about)) if word not in FUNCTION_WORDS)
-        found, names = self.reader.matching(query.scope, query.kind, said), dict[str, list[str]]()
+        found, names = self.documents(query.scope, query.kind, said), dict[str, list[str]]()
         if any(not word.isalpha() or word in _IN_HEADERS or self.view.is_in_names(word) for word in said):
             held = dict[str, set[str]]()
             for hit in self._hits(found):
@@ -302,7 +304,7 @@ class Archive(Lookup, frozen=True):
             text = f"{count(many, 'attachment')} in {told}." if many and query.attachments == "all" else f"{told}."
             return cited(self.catalog, text, len(f"{many:,}"), hits)
         if query.operation == "top":
-            return self._top(query, found)
+            return self._top(query, found, hits)
         if query.operation == "list":
             which = f", the newest {len(hits)}" if len(hits) < total else ", newest first" if total > 1 else ""
             rows = (" · ".join([day_of(hit), title_of(hit), *files.get(hit.chunk.document, ())]) for hit in hits)
@@ -315,7 +317,7 @@ class Archive(Lookup, frozen=True):
         rows = (f"{day_of(hit)}: the {end} {about}, “{title_of(hit)}”" for end, hit in zip(ends, shown, strict=True))
         return cited(self.catalog, "\n".join(rows), len(day_of(shown[0])), list(dict.fromkeys(shown)))
 
-    def _top(self, query: ArchiveQuery, found: Matches) -> Evidence:
+    def _top(self, query: ArchiveQuery, found: Matches, newest: Sequence[Hit]) -> Evidence:
         """Return who wrote most, without those whom the question names, and its asker."""
         named = [who for who in (query.by, query.to) if who]
         known = {one for who in named for one in (*who.people, *who.wanted.split("\n"))}
@@ -330,8 +332,9 @@ class Archive(Lookup, frozen=True):
         if not 0 < len(first) <= _SHOWN:
             raise Unclear
         best = list(map(self._whole, first))
-        own = (self.matching(replace(query, scope=_limited(query.scope, "sender", who)))[0] for who in best)
-        hits = [one for matches in own for one in matches.by_date(1)]
+        sent = ([one for one in newest if names_person(one.sender, who.wanted)][:1] for who in best)
+        of = (replace(query, scope=_limited(query.scope, "sender", who)) for who in best)
+        hits = [one for own, each in zip(sent, of, strict=True) for one in own or self.matching(each)[0].by_date(1)]
         names = [_name(who, hits) for who in best]
         head = f"{' and '.join(names)}: {sums[first[0]]:,}{' each' * bool(best[1:])} of {query.told(len(found), hits)}."
         return cited(self.catalog, head, len(names[0]), hits)

@@ -92,9 +92,8 @@ class _Who:
         whole = [rf"{given}{_MIDDLE}{family}|{family},\s?{given}(?:\s[A-Z]\b\.?)?" for given, _, family in pairs]
         signed = [rf"(?:{begins}[^\W\d_]*|{begins[0]}\.?){_MIDDLE}{family}" for _, begins, family in pairs]
         first, ends = [*map(re.escape, self._given)], (r"(?: [A-Z]\.?)?(?![\w@-])", _pattern("his").pattern)
-        # Compiled when they are used: few texts tell anything.
         self._whole, self._signed = partial(_compiled, whole, _END), partial(_compiled, signed, _END)
-        self._first, self._by_first = (partial(_compiled, first, end) for end in ends)
+        self._first, self._by_first = (partial(_compiled, first, end) for end in ends)  # when they are used
 
     def wrote(self, hit: Hit) -> bool:
         """Return whether they wrote the text of a chunk."""
@@ -332,7 +331,7 @@ class Directory(Lookup, frozen=True):
         for several in (each for each in by_name.values() if 1 < len(each) <= _DETAILED):
             for pair in permutations(several, 2):
                 sent = replace(self.own, sender=pair[0], recipient=pair[1])
-                found.update(pair if self.reader.matching(sent, "mail") else ())
+                found.update(pair if self.documents(sent, "mail") else ())
         return frozenset(found)
 
     def _is_tied(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
@@ -348,7 +347,7 @@ class Directory(Lookup, frozen=True):
         if any(own & card and others & card for card in cards):
             return True
         scopes = [replace(self.own, sender="\n".join(each)) for each in (own, others)]
-        sent = [self.reader.matching(scope).by_date(1, oldest=True) for scope in scopes]
+        sent = [self.documents(scope).by_date(1, oldest=True) for scope in scopes]
         days = [_day(hits[0]) if hits else "" for hits in sent]
         ends, reads = ((own, others), (others, own)), (self.catalog, self.reader)
         tells = [any(introduces(*reads, *pair) for pair in product(*end)) for end in ends]
@@ -369,7 +368,7 @@ class Directory(Lookup, frozen=True):
 
         def between(writer: str, some: Iterable[str]) -> bool:
             ends = (("sender", "recipient"), ("recipient", "sender"))
-            return any(len(self.reader.matching(replace(self.own, **{a: writer, b: "\n".join(some)}))) for a, b in ends)
+            return any(len(self.documents(replace(self.own, **{a: writer, b: "\n".join(some)}))) for a, b in ends)
 
         def is_meant(hit: Hit) -> bool:
             text = fold("\n".join((hit.sender, *hit.recipients, hit.chunk.text)))
@@ -385,7 +384,7 @@ class Directory(Lookup, frozen=True):
         """Return a person with all that is known of them; without `detailed`, without facts and other spellings."""
         wanted = "\n".join(addresses_in(group) or group)
         scopes = [replace(self.own, **{role: wanted}) for role in ("sender", "recipient")] if wanted else []
-        found = [self.reader.matching(scope) for scope in scopes]
+        found = [self.documents(scope) for scope in scopes]
         dated = [matches.by_date(_DETAILED if detailed else 1) for matches in found]
         addresses, spellings = _called(typed, group, *((found, chain(*dated)) if detailed else ((), ())))
         newest = sorted((hit for hits in dated for hit in hits[:1]), key=_day, reverse=True)[:1]
@@ -447,7 +446,7 @@ class Directory(Lookup, frozen=True):
         """Return the people whom a name may stand for, those of most mails first; without a name, of all who wrote."""
         if name:
             return [one.person for one in self.all_known(name, self.groups(name))[:limit]]
-        counted = self.reader.matching(self.own, "mail").senders()
+        counted = self.documents(self.own, "mail").senders()
         every = same_people({*counted} - {""}, self.ties.keys)
         often = sorted(every, key=lambda group: -sum(counted[one] for one in group))[:limit]
         parts = [[own for own in self.apart(one) if addresses_in(own) & addresses_in(one)] or [one] for one in often]
@@ -471,9 +470,8 @@ def _called(typed: str, group: Sequence[str], found: Sequence[Matches], hits: It
     shown = Counter(one for hit in hits for one in (hit.sender, *hit.recipients) if fold(one) in group)
     often = [one for one, _ in shown.most_common()]
     addresses = [*filter(None, dict.fromkeys(name_and_address(one)[1] for one in (*map(fold, often), *group)))]
-    if found and len(addresses) > 1:  # a few new mails by another of the name come last
-        sent = found[0].senders()
-        addresses.sort(key=lambda one: -sum(sent[it] for it in group if one in it))
+    sent = found[0].senders() if found and len(addresses) > 1 else Counter[str]()
+    addresses.sort(key=lambda one: -sum(sent[it] for it in group if one in it))  # a few new mails by another come last
     spellings = [*filter(None, map(shown_name, often))]
     spellings = spellings or [name.title() for name in map(shown_name, group) if name]
     if not any(" " in one for one in spellings):

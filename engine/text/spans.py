@@ -263,9 +263,8 @@ def entry(lines: Sequence[str], at: int) -> Entry:
 
 def names_at(line: str) -> tuple[str, ...]:
     """Return whom a line of a contact or a row of a table may name: by a cell, or by two neighbours in either order."""
-    own = [] if line.startswith("FN:") else _cells(line)
-    pairs = (f"{one} {other}" for each in pairwise(own) for one, other in (each, each[::-1]))
-    return (line[3:].strip(),) if line.startswith("FN:") else (*own, *pairs)
+    own = [line[3:].strip()] if line.startswith("FN:") else _cells(line)
+    return (*own, *(f"{one} {other}" for each in pairwise(own) for one, other in (each, each[::-1])))
 
 
 def _cells(line: str) -> list[str]:
