@@ -93,7 +93,7 @@ class _Who:
         signed = [rf"(?:{begins}[^\W\d_]*|{begins[0]}\.?){_MIDDLE}{family}" for _, begins, family in pairs]
         first, ends = [*map(re.escape, self._given)], (r"(?: [A-Z]\.?)?(?![\w@-])", _pattern("his").pattern)
         self._whole, self._signed = partial(_compiled, whole, _END), partial(_compiled, signed, _END)
-        self._first, self._by_first = (partial(_compiled, first, end) for end in ends)  # when they are used
+        self._first, self._by_first = (partial(_compiled, first, end) for end in ends)  # once they are used
 
     def wrote(self, hit: Hit) -> bool:
         """Return whether they wrote the text of a chunk."""
@@ -140,7 +140,8 @@ class _Who:
     def _heading(self, line: str, own: bool, *, ends: bool) -> str | None:
         """Return what stands behind the name at the start of a line, if that is all; None for any other line."""
         bare = re.sub(r"^(?:[A-Z]|Dr|Prof|Mrs?|Ms)\.\s", "", line.strip(_MARKS))
-        if match := self._whole().match(bare) or (self._signed().match(bare) if own else None):
+        is_signed = own and any(one.startswith(bare[:1].lower()) for one in self._parts)
+        if match := self._whole().match(bare) or (self._signed().match(bare) if is_signed else None):
             rest = bare[match.end() :].strip(_MARKS + ",(")
             is_told = not rest or _is_title(rest) or (rest[0].isupper() and self._is_organisation(rest))
             is_near = any(len(rest[:first].split()) < _NEAR for first, *_ in _numbers(rest))  # else it is a sentence
@@ -346,8 +347,7 @@ class Directory(Lookup, frozen=True):
         cards = ({fold(told[1]) for told in _card(hit)} for hit in self.view.having(said, self.own, _READ))
         if any(own & card and others & card for card in cards):
             return True
-        scopes = [replace(self.own, sender="\n".join(each)) for each in (own, others)]
-        sent = [self.documents(scope).by_date(1, oldest=True) for scope in scopes]
+        sent = [self.documents(replace(self.own, sender="\n".join(it))).by_date(1, oldest=True) for it in (own, others)]
         days = [_day(hits[0]) if hits else "" for hits in sent]
         ends, reads = ((own, others), (others, own)), (self.catalog, self.reader)
         tells = [any(introduces(*reads, *pair) for pair in product(*end)) for end in ends]
