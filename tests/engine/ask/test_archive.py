@@ -132,6 +132,23 @@ def test_a_blank_mail_counts_among_several_people_too(tmp_path: Path) -> None:
     assert sorted(line.split(" <")[0] for line in told[1:]) == ["1 mail from Ann Whit", "2 mails from Ann Lee"]
 
 
+def test_who_wrote_most_may_have_written_before_the_newest_mails(tmp_path: Path) -> None:
+    home = SmallHome(tmp_path)
+    home.mail.mkdir(parents=True)
+    others = [f"Other {letter} <{letter.lower()}@elm.example>" for letter in "BCDEFGHIJKLMNOPQRSTUVW"]
+    for number, sender in enumerate([GUS, GUS, *others]):
+        one = Sent(sender, ME, date(2024, 5, 1) + timedelta(number), f"Mail {number}", f"The plan has {number} parts.")
+        (home.mail / f"{number}.eml").write_text(_eml(number, one), "utf-8")
+    session = home.open()
+    ingest(session, home.mail, vectors=False)
+
+    asked = understood(session.ledger, "Who sent the most mails to Mira?", NOW)
+    found = session.backend.count(asked, AskOptions(), Trace())
+    assert found
+    assert found.fact.startswith("Gus Perez <gus@oak.example>: 2 of 24 mails")
+    assert [one.hits[0].title for one in found.passages] == ["Mail 1"]
+
+
 def test_the_attachments_are_named(session: Session) -> None:
     assert (exact(session, "attachments from Gus") or "").endswith("Sunday 2 June 2024 · Rent · plan.pdf")
 
