@@ -22,7 +22,7 @@ from engine.models.runtime import device, needed_by, threads_of, total
 from engine.session import Session
 from engine.settings import KvSettings, ModelSettings, Settings
 from engine.types import SCHEMA, Check, Checks
-from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications, predicted_use
+from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications, predicted_use, upper
 from store.checksums import PLACE
 from store.errors import NoModel, PkbError, UsageError, as_pkb_error
 from store.history import History
@@ -267,8 +267,6 @@ def weekly(counted: Sequence[tuple[str, str, int, float, str]]) -> list[dict[str
 
 
 def _answers(opened: Session) -> dict[str, Any]:
-    from engine.idle.refresh import upper  # doctor goes on where what it needs is missing
-
     bank = AnswerBank(opened.ledger)
     verified, wrong = Verifications(opened.ledger).result_counts()
     return {

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
-from math import inf
+from math import exp, inf, lgamma, log, log1p
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -335,6 +335,18 @@ class Verifications(LedgerRows):
         """Return similarity and correctness of each result on an entry, or on all (None); oldest first."""
         sql = "SELECT similarity, correct FROM verification_results WHERE ?1 IS NULL OR matched = ?1 ORDER BY id"
         return [(similarity, bool(correct)) for similarity, correct in self._rows.execute(sql, (matched,))]
+
+
+def upper(wrong: int, judged: int, confidence: float = 0.95) -> float:
+    """Return the upper end of the exact one-sided interval of a share: wrong of judged (Clopper and Pearson 1934)."""
+    low, high, counts = 0.0, 1.0, range(wrong + 1)
+    ways = [lgamma(judged + 1) - lgamma(k + 1) - lgamma(judged - k + 1) for k in counts]
+    for _ in range(50 if wrong < judged else 0):  # halvings of the range that it is in
+        share = (low + high) / 2
+        odds = (k * log(share) + (judged - k) * log1p(-share) for k in counts)
+        at_most = sum(exp(way + chance) for way, chance in zip(ways, odds, strict=True))  # a probability
+        low, high = (share, high) if at_most > 1 - confidence else (low, share)
+    return high
 
 
 def most_used(

@@ -16,7 +16,7 @@ from engine.kv.restore import PromptReader
 from engine.models.types import LanguageModel
 from engine.operations import tidy
 from engine.session import Session
-from store.answers import AnswerBank, predicted_use
+from store.answers import AnswerBank, predicted_use, upper
 from store.database import Ledger
 from store.documents import titled_documents
 from store.history import History, RetrievalLog, latest
@@ -184,7 +184,7 @@ class IdlePlanner:
         keeps_none = session.model is None or settings.model.is_served  # then there is no KV to prefill
         old = predicted_use(session.ledger, session.now.timestamp() - _TIME_S).values()
         used, made = (sum(counts) for counts in zip((0, 0), *old, strict=True))
-        decode = keeps_none or refresh.upper(used, made) >= settings.experiment.cutoff
+        decode = keeps_none or upper(used, made) >= settings.experiment.cutoff
         return Reasker(session.ledger, session.backend, settings, session.now, decode)
 
     def _maintain(self) -> list[Planned]:

@@ -22,7 +22,7 @@ from engine.settings import Settings
 from engine.text.time_sensitive import time_sensitivity
 from engine.types import Answer, AskOptions, Backend, Evidence, Trace, json_values
 from store import answers
-from store.answers import AnswerBank, CachedAnswer, Notice, Notices, Origin, RefreshCandidates, Verifications
+from store.answers import AnswerBank, CachedAnswer, Notice, Notices, Origin, RefreshCandidates, Verifications, upper
 from store.database import Ledger
 from store.jobs import Job, Outcome
 from store.types import replace
@@ -227,15 +227,3 @@ def learned_tau(labels: Iterable[tuple[float, bool]], max_error: float, floor: f
         if not (bad := served.count(False)) or max(bad / len(served), upper(bad, len(served))) <= max_error:
             break
     return tau
-
-
-def upper(wrong: int, judged: int, confidence: float = 0.95) -> float:
-    """Return the upper end of the exact one-sided interval of a share: wrong of judged (Clopper and Pearson 1934)."""
-    low, high, counts = 0.0, 1.0, range(wrong + 1)
-    ways = [math.lgamma(judged + 1) - math.lgamma(k + 1) - math.lgamma(judged - k + 1) for k in counts]
-    for _ in range(50 if wrong < judged else 0):  # halvings of the range that it is in
-        share = (low + high) / 2
-        odds = (k * math.log(share) + (judged - k) * math.log1p(-share) for k in counts)
-        at_most = sum(math.exp(way + chance) for way, chance in zip(ways, odds, strict=True))  # a probability
-        low, high = (share, high) if at_most > 1 - confidence else (low, share)
-    return high

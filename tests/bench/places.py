@@ -17,9 +17,9 @@ from engine.ask.candidates import wanted
 from engine.ask.extract import QuoteSettings, quote
 from engine.ask.keys import normalise, same_answer
 from engine.ask.semantic import _entailed, asks_in_same_words, judge_of, why_different
-from engine.idle.refresh import upper
 from engine.llm.generate import ParsedAnswer
 from engine.models.minilm import MiniLM
+from store.answers import upper
 from tests.bench.indexed import IndexedUser, golds, load
 from tests.bench.paraphrases import LEAST, READER, SETS, TAU, Entry, entries, paired
 from tests.bench.rewordings import _entries

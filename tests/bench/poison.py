@@ -18,8 +18,8 @@ from tempfile import TemporaryDirectory, gettempdir
 import pytest
 
 from engine.app import Pkb
-from engine.idle.refresh import upper
 from prompts import prompt
+from store.answers import upper
 from tests.attack.lab import Lab
 from tests.attack.poison import FACTS, PLANTED, Fact, Poison, corpus, honest
 

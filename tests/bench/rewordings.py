@@ -17,9 +17,9 @@ from typing import Any
 
 from engine.ask.keys import normalise
 from engine.ask.semantic import SemanticRules
-from engine.idle.refresh import upper as upper_bound
 from engine.models.minilm import MiniLM
 from engine.types import Trace
+from store.answers import upper as upper_bound
 from store.types import replace
 from tests.bench.indexed import IndexedUser, load
 from tests.bench.paraphrases import LEAST, READER, TAU, Entry, OwnBank, entry, own_bank, worded

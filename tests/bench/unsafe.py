@@ -25,10 +25,10 @@ import numpy as np
 
 from engine.app import Pkb
 from engine.ask.keys import normalise, same_answer
-from engine.idle.refresh import upper
 from engine.models.minilm import MiniLM
 from engine.models.types import Embedder
 from engine.types import Answer, AskOptions
+from store.answers import upper
 from store.types import Vectors
 from tests.bench import paraphrases, rewordings
 from tests.bench.corpus import PUBLIC, folders, rows

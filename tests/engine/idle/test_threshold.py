@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.refresh import learned_tau, upper
+from engine.idle.refresh import learned_tau
+from store.answers import upper
 
 labels = st.lists(st.tuples(st.floats(0.8, 1.0), st.booleans()), max_size=40)
 
