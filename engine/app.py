@@ -20,12 +20,11 @@ from engine.operations import CACHE_USES, CacheUse, OnProgress, absolute_path, s
 from engine.serve.client import ask_server, call, work
 from engine.session import Session, session
 from engine.settings import save
-from engine.text.people import is_address
 from engine.text.terminal import line, opening, run_opener, typed, valid_text
 from engine.types import NO_FILTERS, AskOptions, Filters, LoopKind, grouped
 from store.errors import Locked, NoModel, PkbError, UsageError, disk_failure
 from store.home import Home
-from store.types import Scope, fold, replace
+from store.types import Scope, fold, is_address, replace
 
 if TYPE_CHECKING:
     from engine.forget import ForgetPlan

@@ -58,12 +58,7 @@ def name_and_address(shown: str) -> tuple[str, str]:
     name, bracket, address = shown.rpartition(" <")
     if bracket and address.endswith(">"):
         return name, address[:-1]
-    return ("", shown) if is_address(shown) else (shown, "")
-
-
-def is_address(text: str) -> bool:
-    """Return whether a text is one address, without a name."""
-    return _ADDRESS.fullmatch(text.strip()) is not None
+    return ("", shown) if _ADDRESS.fullmatch(shown.strip()) else (shown, "")
 
 
 def folded_name(name: str) -> str:
@@ -351,16 +346,16 @@ def name_words(*people: str) -> frozenset[str]:
     for name, _ in map(name_and_address, people):
         last, _, first = name.partition(",")
         said = [] if "@" in name else _NAME_WORD.findall(f"{first} {last}")
-        found |= {word for at, word in enumerate(said) if len(word) > 1 or at in (0, len(said) - 1)}
+        found.update(said[:1], said[-1:], [word for word in said if len(word) > 1])
     return frozenset(found)
 
 
 @lru_cache(1 << 16)  # as many as write in an archive of 400,000 messages
 def identities(person: str) -> tuple[str | frozenset[str], ...]:
     """Return an address, and the words of a name, or of an address before the @, where these are several."""
-    address = name_and_address(person)[1]
-    local = frozenset(_NAME_WORD.findall(address.partition("@")[0]))
-    said = name_words(person) or (local if all(len(word) > 1 for word in local) else frozenset())
+    address, said = name_and_address(person)[1], name_words(person)
+    local = [] if said else _NAME_WORD.findall(address.partition("@")[0])
+    said = said or frozenset(local if all(len(word) > 1 for word in local) else ())
     return (*filter(None, [address]), *([said] if len(said) > 1 else [])) or (person,)
 
 
@@ -386,7 +381,7 @@ class Ties(Struct, frozen=True):
 
     def keys(self, person: str) -> tuple[object, ...]:
         """Return what a person, folded, is the same by: see `identities`; a group of addresses is a tuple."""
-        address = name_and_address(person)[1]
+        address = name_and_address(person)[1] if self.same or self.apart else ""
         own = (address,) if address in self.apart else identities(person)
         return *own, *(one for one in self.same if address in one)
 
@@ -411,17 +406,17 @@ def names_in(people: Iterable[str]) -> frozenset[frozenset[str]]:
 
 def same_people(people: Iterable[str], keys: Callable[[str], Sequence[object]] = identities) -> list[tuple[str, ...]]:
     """Group people, folded, who are the same one: by an address, or by a name of at least two words; or other keys."""
-    above, groups, people = dict[object, object](), dict[object, list[str]](), sorted(people)
+    above, groups, firsts = dict[object, object](), dict[object, list[str]](), dict[str, object]()
 
     def top(key: object) -> object:
-        while above.setdefault(key, key) != key:
-            key = above[key]
+        while (up := above.setdefault(key, key)) is not key:
+            above[key] = key = above[up]  # halves the way, which grows with each address of a name
         return key
 
-    for one in people:
-        first, *others = keys(one)
+    for one in sorted(people):
+        firsts[one], *others = keys(one)
         for other in others:
-            above[top(other)] = top(first)
-    for one in people:
-        groups.setdefault(top(keys(one)[0]), []).append(one)
+            above[top(other)] = top(firsts[one])
+    for one, first in firsts.items():
+        groups.setdefault(top(first), []).append(one)
     return [tuple(group) for group in groups.values()]

@@ -1,10 +1,12 @@
 """Names and addresses folded so that those that look alike are equal."""
 
+from itertools import combinations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.people import folded_address, folded_name, name_and_address, person, same_people
+from engine.text.people import folded_address, folded_name, identities, name_and_address, person, same_people
 
 ALIKE = [
     "Ann Whitlock",
@@ -57,3 +59,15 @@ def test_people_are_grouped_by_address_and_by_a_name_of_several_words() -> None:
     )
 
     assert sorted(map(len, same_people([*gus, *others]))) == [1] * 6 + [5]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["", "ann lee", "lee, ann", "bo ray", "ann"]), st.sampled_from("abcd"))))
+def test_people_are_grouped_as_by_joining_two_at_a_time(pairs: list[tuple[str, str]]) -> None:
+    people = [person(name, f"{address}@x.org") for name, address in pairs]
+    groups = [({one}, {*identities(one)}) for one in people]
+    while joined := next(((a, b) for a, b in combinations(groups, 2) if a[1] & b[1]), None):
+        groups = [one for one in groups if one not in joined] + [
+            (joined[0][0] | joined[1][0], joined[0][1] | joined[1][1])
+        ]
+
+    assert sorted(same_people(people)) == sorted(tuple(sorted(one)) for one, _ in groups)
