@@ -177,8 +177,7 @@ class Catalog:
                          (SELECT read FROM roots WHERE path = ?) FROM """
         names, found = ("files", "documents", "first", "last", "read"), []
         every = self._one("SELECT count(*) FROM places")
-        for root in self.roots():
-            own = _below(root.path)
+        for root, own in [(one, _below(one.path)) for one in self.roots()]:
             is_few = 4 * self._one(f"SELECT count(*) FROM places WHERE {_BELOW}", *own) < every
             row = self._rows.execute(sql + (_OF_FEW if is_few else _OF_MANY), (*own, own[0], *own)).fetchone()
             found.append((root, dict(zip(names, row, strict=True))))
@@ -266,7 +265,8 @@ class Catalog:
         going = Counter(document for _, _, document, _ in self._going(root, gone))
         places = "SELECT count(*) FROM places WHERE document = ?"
         lost = sum(self._one(places, document) == here for document, here in going.items())
-        every = f"SELECT count(DISTINCT document) FROM places WHERE {_BELOW}"
+        # In the order of that index no set of all ids is needed.
+        every = f"SELECT count(DISTINCT document) FROM places INDEXED BY places_document WHERE {_BELOW}"
         return lost, self._one(every, *_below(root)) if lost else 0
 
     def mark_changed(self, documents: Iterable[str]) -> None:
@@ -331,10 +331,10 @@ class Catalog:
         tables = ("files", "documents", "places", "problems WHERE reason != ''")
         return {name.split()[0]: self._one(f"SELECT count(*) FROM {name}") for name in tables}
 
-    def counts_by_kind(self) -> tuple[int, int]:
-        """Return the number of documents that are mail, and the number of all others."""
-        sql = "SELECT count(DISTINCT document) FROM places WHERE message_id IS {} NULL"
-        return self._one(sql.format("NOT")), self._one(sql.format(""))
+    def kinds(self) -> tuple[bool, bool]:
+        """Return whether any document is mail, and whether any is not."""
+        some = "SELECT EXISTS (SELECT 1 FROM places WHERE message_id IS {} NULL)"
+        return bool(self._one(some.format("NOT"))), bool(self._one(some.format("")))
 
     def _move(self, root: SourceRoot, inner: Sequence[SourceRoot]) -> None:
         """Put all places in a root, but not in its inner roots, into its collection."""

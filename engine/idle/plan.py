@@ -119,8 +119,8 @@ class IdlePlanner:
             if not writes:
                 return by_forms
             write = writer(self.load(model).model, PREDICTION_TOKENS, is_over)
-            counted = zip(("mail", "meeting notes"), session.catalogue.counts_by_kind(), strict=True)
-            kind = " and ".join(name for name, number in counted if number) or "documents"
+            there = zip(("mail", "meeting notes"), session.catalogue.kinds(), strict=True)
+            kind = " and ".join(name for name, is_there in there if is_there) or "documents"
             return [*predict.from_history(past, kind, count, write), *by_forms]
 
         def ask(chunks: Sequence[Chunk], said: str) -> str:

@@ -40,10 +40,13 @@ def test_folders_and_collections_count_each_of_their_documents_once(
         for root in roots:
             catalog.put_root(SourceRoot(root, "x", None))
         for (path, item), (document, name) in places.items():
-            catalog.put_places(path, [Place(path, item, document, None, None, name)])
+            message = document if int(document) % 2 else None
+            catalog.put_places(path, [Place(path, item, document, message, None, name)])
         rows = [(str(number), day) for number, day in enumerate(days)]  # a document being written has none
         ledger.rows.executemany("INSERT INTO documents (id, date, chunks) VALUES (?, ?, 1)", rows)
-        by_collection, by_root = catalog.by_collection(), catalog.root_counts()
+        by_collection, by_root, kinds = catalog.by_collection(), catalog.root_counts(), catalog.kinds()
+        inside = {root: {path for path, _ in places if Path(path).is_relative_to(root)} for root in roots}
+        removed = {root: catalog.count_removed(root, [*map(str.encode, inside[root])]) for root in roots}
     finally:
         ledger.rows.execute("ROLLBACK")
 
@@ -51,11 +54,15 @@ def test_folders_and_collections_count_each_of_their_documents_once(
     for (path, _), (document, name) in places.items():
         named[name].add(document)
         for root in roots:
-            held[root] |= {document} if Path(path).is_relative_to(root) and document in dict(rows) else set()
+            held[root] |= {document} if Path(path).is_relative_to(root) else set()
+    odd = {int(document) % 2 for document, _ in places.values()}
+    assert kinds == (1 in odd, 0 in odd)
     assert by_collection == {name: len(named[name]) for name in sorted(named)}
     assert [root.path for root, _ in by_root] == sorted(roots)
-    for root, counted in by_root:
-        dates = sorted(filter(None, (dict(rows)[one] for one in held[root.path]))) or [None]
+    for path, counted in ((root.path, counted) for root, counted in by_root):
+        own = [dict(rows)[one] for one in held[path] if one in dict(rows)]
+        dates = sorted(day for day in own if day)
         found = [counted[name] for name in ("files", "documents", "first", "last", "read")]
-        files = {path for path, _ in places if Path(path).is_relative_to(root.path)}
-        assert found == [len(files), len(held[root.path]), dates[0], dates[-1], None]
+        assert found == [len(inside[path]), len(own), *([dates[0], dates[-1]] if dates else [None, None]), None]
+        outside = {document for (at, _), (document, _) in places.items() if at not in inside[path]}
+        assert removed[path] == (len(held[path] - outside), len(held[path]) if held[path] - outside else 0)
