@@ -86,6 +86,8 @@ def _compact(opened: Session, removed: int = 0) -> None:
     is_worn = removed >= max(_FEWEST, _WORN * opened.catalogue.counts()["documents"])
     if opened.knowledge.is_untidy or is_worn:
         with suppress(Locked), opened.locks.rewriter(0.0):
+            with opened.locks.alone(0.0, 1):
+                pass  # nobody reads for long, for whom all would be written in vain
             opened.knowledge.compact(opened.locks.alone)
 
 
