@@ -268,7 +268,7 @@ def _read(path: Path) -> list[str]:
     """Return the ids of the documents of a file: it may have been moved since it was indexed."""
     from engine.ingest.files import read
 
-    return [one.document.id for one in read(path, None, ParseLimits(leave_out=frozenset())) if one.document]
+    return [one.document.id for one in read(path, ParseLimits(leave_out=frozenset())) if one.document]
 
 
 def _same_message(opened: Session, ids: Collection[str]) -> tuple[set[str], set[str]]:

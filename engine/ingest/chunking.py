@@ -28,23 +28,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from engine.ingest.quotes import passage_digests
-from engine.ingest.types import Bug, ParseLimits, content_id, isolate, people_of
+from engine.ingest.types import Bug, Files, ParseLimits, Read, content_id, isolate, people_of
 from engine.text.people import chunk_header, index_words, name_forms, origin_line
 from engine.text.terminal import line, shorten
 from store.catalog import BUG
 from store.errors import Locked, PkbError, UsageError
 from store.locks import Locks
-from store.types import (
-    Chunk,
-    Document,
-    DocumentPassage,
-    FileState,
-    ParsedItem,
-    PreparedDocument,
-    Vectors,
-    replace,
-    turns,
-)
+from store.types import Chunk, Document, DocumentPassage, ParsedItem, PreparedDocument, Vectors, replace, turns
 
 if TYPE_CHECKING:
     from engine.models.types import Embedder
@@ -236,35 +226,32 @@ _PROCESSES = 4  # at most: one that commits keeps no more busy
 _MANY, _OPENING = 16 << 20, 4 << 10  # bytes that are worth processes; that are read while a file is opened
 _READER = "from engine.ingest.chunking import read_tasks; read_tasks()"
 _CRASHED = f"{BUG} a process crashed; please report it"
-Files = Sequence[tuple[bytes, FileState]]
-_How = tuple[str | None, ParseLimits, str]  # kind, limits and root
 
 
-def read_ahead(
-    files: Files, raw_kind: str | None, limits: ParseLimits, root: str
-) -> Generator[FileState | ParsedItem, None, None]:
+def read_ahead(files: Files, limits: ParseLimits) -> Generator[Read, None, None]:
     """Yield what `files.read_all` yields; many files are read by a process for each processor, up to four."""
-    tasks, how = [*_tasks(files)], (raw_kind, limits, root)
+    tasks = [*_tasks(files)]
     processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     if processors == 1 or sum(state.size + _OPENING for _, state in files) < _MANY:
-        yield from _read(files, how)
+        yield from _read(files, limits)
         return
     count = min(processors, len(tasks), _PROCESSES)
     with ExitStack() as stack:
-        shares = [stack.enter_context(closing(_share(tasks[at::count], how, _AHEAD // count))) for at in range(count)]
+        made = (_share(tasks[at::count], limits, _AHEAD // count) for at in range(count))
+        shares = [stack.enter_context(closing(one)) for one in made]
         for one in shares:
             next(one)  # starts its process
         for number in range(len(tasks)):
             yield from iter(partial(next, shares[number % count]), None)
 
 
-def _read(files: Files, how: _How) -> Generator[FileState | ParsedItem, None, None]:
+def _read(files: Files, limits: ParseLimits) -> Generator[Read, None, None]:
     from engine.ingest.files import read_all  # lazy: an unchanged folder needs no parser
 
-    return read_all(files, *how)
+    return read_all(files, limits)
 
 
-def _share(tasks: Sequence[Files], how: _How, ahead: int) -> Generator[FileState | ParsedItem | None, None, None]:
+def _share(tasks: Sequence[Files], limits: ParseLimits, ahead: int) -> Generator[Read | None, None, None]:
     """Yield None once a process reads, then what the files of tasks hold, and None after each task.
 
     Where a process ends, another one reads on with care: it sends each value before it looks for the next. A file on
@@ -277,7 +264,7 @@ def _share(tasks: Sequence[Files], how: _How, ahead: int) -> Generator[FileState
         some = [*islice(left, careful or None)]
         due, ended = len(some), None
         try:
-            with closing(_values(some, how, 0 if careful else ahead)) as values:
+            with closing(_values(some, limits, 0 if careful else ahead)) as values:
                 next(values)  # starts the process
                 if not told:
                     told = True
@@ -291,7 +278,7 @@ def _share(tasks: Sequence[Files], how: _How, ahead: int) -> Generator[FileState
                         at, sent, skipped, due = -1, 0, 0, due - 1
                         yield None
                         continue
-                    at, sent = (at + 1, 1) if isinstance(one, FileState) else (at, sent + 1)
+                    at, sent = (at, sent + 1) if isinstance(one, ParsedItem) else (at + 1, 1)
                     skipped = skipped if at < 1 else 0  # what was skipped is of a file that has changed since
                     if skipped:
                         skipped -= 1
@@ -301,7 +288,7 @@ def _share(tasks: Sequence[Files], how: _How, ahead: int) -> Generator[FileState
             if not told:
                 yield None
             for task in left:
-                yield from islice(_read(task, how), known, None)
+                yield from islice(_read(task, limits), known, None)
                 yield None
                 known = 0
             return
@@ -323,14 +310,12 @@ def _share(tasks: Sequence[Files], how: _How, ahead: int) -> Generator[FileState
             yield None
 
 
-def _values(
-    tasks: Iterable[Files], how: _How, ahead: int
-) -> Generator[FileState | ParsedItem | Exception | None, None, None]:
+def _values(tasks: Iterable[Files], limits: ParseLimits, ahead: int) -> Generator[Read | Exception | None, None, None]:
     """Yield None, and then what a process reads, as far as it comes; ChildProcessError if none starts."""
     from subprocess import DEVNULL, PIPE, Popen  # slow to load
 
     with TemporaryFile() as asked:
-        pickle.dump((how, ahead), asked)
+        pickle.dump((limits, ahead), asked)
         for task in (*tasks, None):
             pickle.dump(task, asked)
         asked.seek(0)
@@ -358,7 +343,7 @@ def read_tasks() -> None:
     from engine.ingest.files import with_attachments
 
     asked, out = open(0, "rb"), open(1, "wb")  # noqa: SIM115
-    (raw_kind, limits, root), ahead = pickle.load(asked)
+    limits, ahead = pickle.load(asked)
     waiting = Queue[bytes](ahead or 1)
 
     def send() -> None:
@@ -375,7 +360,7 @@ def read_tasks() -> None:
     try:
         with with_attachments(limits) as reading:
             for task in iter(partial(pickle.load, asked), None):
-                for found in chain(_sent(_read(task, (raw_kind, reading, root)), _SENT if ahead else 1), [[None]]):
+                for found in chain(_sent(_read(task, reading), _SENT if ahead else 1), [[None]]):
                     waiting.put(pickle.dumps(found))
                     if not ahead:
                         waiting.join()
@@ -385,9 +370,9 @@ def read_tasks() -> None:
     sender.join()
 
 
-def _sent(found: Iterable[FileState | ParsedItem], most: int) -> Iterator[list[FileState | ParsedItem]]:
+def _sent(found: Iterable[Read], most: int) -> Iterator[list[Read]]:
     """Yield what was read, documents prepared, some together."""
-    some, size = list[FileState | ParsedItem](), 0
+    some, size = list[Read](), 0
     for one in found:
         if isinstance(one, ParsedItem) and (document := one.document):
             with suppress(Bug):  # which the process that commits says
@@ -433,17 +418,15 @@ class Cluster:
                 step = f"ray status --address={line(self._address)}"
                 raise PkbError(f"no cluster answers at {line(engine)}", step) from None
 
-    def read_all(
-        self, files: Sequence[tuple[bytes, FileState]], raw_kind: str | None, limits: ParseLimits, root: str
-    ) -> Generator[FileState | ParsedItem, None, None]:
+    def read_all(self, files: Files, limits: ParseLimits) -> Generator[Read, None, None]:
         """Yield what `files.read_all` yields; a file on which workers crash costs itself alone."""
         at, sent = -1, 0  # the file whose items come, and how much came of it
-        how = {"raw_kind": raw_kind, "limits": limits, "root": root, "made_by": version("pkb")}
+        how = {"limits": limits, "made_by": version("pkb")}
         crashes = (self._ray.exceptions.WorkerCrashedError, self._ray.exceptions.OutOfMemoryError)
         try:
             for some in self._map([*_tasks(files)], _read_task, fn_kwargs=how, max_retries=1):
                 for one in some:
-                    at, sent = (at + 1, 1) if isinstance(one, FileState) else (at, sent + 1)
+                    at, sent = (at, sent + 1) if isinstance(one, ParsedItem) else (at + 1, 1)
                     yield one
         except crashes:
             if len(files) == 1:
@@ -452,7 +435,7 @@ class Cluster:
                 return
             rest = files[max(0, at) :]
             half = min((len(rest) + 1) // 2, _TASK_FILES)
-            parts = (self.read_all(part, raw_kind, limits, root) for part in (rest[:half], rest[half:]) if part)
+            parts = (self.read_all(part, limits) for part in (rest[:half], rest[half:]) if part)
             yield from islice(chain.from_iterable(parts), sent, None)
 
     def embed_all(self, embedder: "Embedder", texts: Sequence[Sequence[str]]) -> Iterator[Vectors]:
@@ -525,29 +508,26 @@ def _remove_former() -> None:
             continue  # another user's, or not ours
 
 
-def _tasks(files: Sequence[tuple[bytes, FileState]]) -> Iterator[list[tuple[bytes, FileState]]]:
+def _tasks(files: Files) -> Iterator[Files]:
     """Yield the files of each task."""
-    some, size = list[tuple[bytes, FileState]](), 0
-    for one in files:
-        if some and (len(some) == _TASK_FILES or size + one[1].size > _TASK_BYTES):
-            yield some
-            some, size = [], 0
-        some.append(one)
-        size += one[1].size
-    yield some
+    first = size = 0
+    for at, (_, state) in enumerate(files):
+        if at > first and (at - first == _TASK_FILES or size + state.size > _TASK_BYTES):
+            yield files[first:at]
+            first, size = at, 0
+        size += state.size
+    yield files[first:]
 
 
-def _read_task(
-    batch: Batch, *, raw_kind: str | None, limits: ParseLimits, root: str, made_by: str
-) -> Iterator[dict[str, list[bytes]]]:
+def _read_task(batch: Batch, *, limits: ParseLimits, made_by: str) -> Iterator[dict[str, list[bytes]]]:
     """Read files on a worker, which must be as this process: have the same pkb, and see the same files."""
     if (here := version("pkb")) != made_by:
         raise PkbError(f"a worker has pkb {here}, not {made_by}", "install the same pkb on every machine")
-    if not Path(root).exists():
+    if not Path(limits.root).exists():
         step = "mount it at the same path on every machine of the cluster"
-        raise PkbError(f"a worker does not see {line(root)}", step)
+        raise PkbError(f"a worker does not see {line(limits.root)}", step)
     for value in batch["sent"]:
-        for found in _sent(_read(pickle.loads(value), (raw_kind, limits, root)), _SENT):
+        for found in _sent(_read(pickle.loads(value), limits), _SENT):
             yield {"found": [pickle.dumps(found)]}
 
 

@@ -9,7 +9,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
 from functools import cache, lru_cache, partial
@@ -27,9 +27,9 @@ from engine.ingest.mail import Section, assemble, file_sections, read_mail
 from engine.ingest.mime import Tree, file_text
 from engine.ingest.outlook import as_mime
 from engine.ingest.quotes import IN_NEW_MAIL
-from engine.ingest.types import ParseLimits, T, UnreadableItem, content_id, doubts, isolate, item_or_bug
+from engine.ingest.types import Files, ParseLimits, Read, T, UnreadableItem, content_id, doubts, isolate, item_or_bug
 from store.catalog import BUG
-from store.types import Document, FilePart, FileState, FileText, ParsedItem, replace
+from store.types import Document, FilePart, FileText, ParsedItem, replace
 
 if TYPE_CHECKING:
     from engine.ingest.office import OfficeFiles
@@ -46,40 +46,37 @@ _PROGRAMS = {
 }
 
 
-def read(path: Path, raw_kind: str | None, limits: ParseLimits, root: str = "") -> Iterator[ParsedItem]:
+def read(path: Path, limits: ParseLimits) -> Iterator[ParsedItem]:
     """Yield one item per document of a file; what cannot be read is an item with a problem, never an exception.
 
     An exception by a bug fails its message alone, or, outside of messages, the rest of its file.
 
-    `raw_kind` ("mail", "mbox" or "transcript") overrides the detected format. Mail in a state to leave out, by its
-    header, file name or a folder below `root`, is an item of that kind without a document.
+    Mail in a state to leave out, by its header, file name or a folder, is an item of that kind without a document.
     """
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             yield _unreadable("not a file")
             return
-        limits = replace(limits, state=_state_of_path(path, root), changed=status.st_mtime)
+        limits = replace(limits, state=_state_of_path(path, limits.root), changed=status.st_mtime)
         if path.suffix == ".json" and (users := path.parent.parent / _USERS).is_file():  # an export, unpacked
             limits = replace(limits, names=_names_in(users.read_bytes()))
         with _buffered(FileIO(path)) as file:
             most = min(max(limits.archive_ratio * status.st_size, limits.message_bytes), limits.archive_bytes)
             name = os.fsencode(path.name).decode("utf-8", "replace")
-            yield from _read_each(lambda: file, name, limits, _Allowance(raw_kind, most), _LEVELS)
+            yield from _read_each(lambda: file, name, limits, _Allowance(most))
     except PermissionError:
         yield _unreadable("permission denied")
     except OSError as error:
         yield _unreadable((error.strerror or "cannot be opened").lower())
 
 
-def read_all(
-    files: Sequence[tuple[bytes, FileState]], raw_kind: str | None, limits: ParseLimits, root: str
-) -> Generator[FileState | ParsedItem, None, None]:
+def read_all(files: Files, limits: ParseLimits) -> Generator[Read, None, None]:
     """Yield of each file its state, with the digest of its content, and then its items."""
     with with_attachments(limits) as limits:
         for path, state in files:
             yield scan.with_digest(path, state)
-            yield from read(Path(os.fsdecode(path)), raw_kind, limits, root)
+            yield from read(Path(os.fsdecode(path)), limits)
 
 
 @lru_cache(maxsize=2)
@@ -93,48 +90,45 @@ def _names_in(raw: bytes) -> dict[str, str]:
 
 
 class _Allowance(Struct):
-    """How a file is read: as a kind, if one is given, and how many bytes may be unpacked of it. Mutable."""
+    """How many bytes may still be unpacked of a file. Mutable."""
 
-    kind: str | None
     bytes: int
 
 
-def _read_each(
-    opens: Callable[[], BufferedReader], name: str, limits: ParseLimits, allowance: _Allowance, levels: int
-) -> Iterator[ParsedItem]:
+_Opens = Callable[[], BufferedReader]
+
+
+def _read_each(opens: _Opens, name: str, limits: ParseLimits, allowance: _Allowance) -> Iterator[ParsedItem]:
     """Yield the items of a file or member; damage or a bug ends it alone, unpacking to too much ends its archive."""
     count = 0
     try:
-        items = _read_open(opens(), name, limits, allowance, levels)
+        items = _read_open(opens(), name, limits, allowance)
         while (item := isolate(lambda: next(items, None))) is not None:
             count += 1
             yield item
     except UnreadableItem as error:
-        if allowance.bytes < 0 and levels < _LEVELS:
+        if allowance.bytes < 0 and limits.inside:
             raise
         yield ParsedItem(count, None, problem=str(error))
 
 
-def _read_open(
-    file: BufferedReader, name: str, limits: ParseLimits, allowance: _Allowance, levels: int
-) -> Iterator[ParsedItem]:
-    """Yield the items of a file, of archives that many levels deep; UnreadableItem ends it."""
-    raw_kind = allowance.kind
+def _read_open(file: BufferedReader, name: str, limits: ParseLimits, allowance: _Allowance) -> Iterator[ParsedItem]:
+    """Yield the items of a file; UnreadableItem ends it."""
     head = file.peek(scan.HEAD)[: scan.HEAD]
-    kind = raw_kind or scan.detect(name, head)
-    if raw_kind == "mail" and name.lower().endswith(".emlx"):
+    kind = limits.kind or scan.detect(name, head)
+    if limits.kind == "mail" and name.lower().endswith(".emlx"):
         kind = "emlx"
-    if kind is None and (levels == _LEVELS or head):
+    if kind is None and (head or not limits.inside):
         from engine.ingest.transcripts import may_be_transcript  # mail needs none of it
 
         kind = "transcript" if may_be_transcript(name, decode_text(head)) else None
     if not head:
-        yield _unreadable("empty" if kind or levels == _LEVELS else UNKNOWN)
+        yield _unreadable("empty" if kind or not limits.inside else UNKNOWN)
     elif kind == "office" and limits.text_of:
         yield _read_file(name, file.read(limits.message_bytes + 1), limits)
     elif scan.ARCHIVE.match(head) or scan.is_tar(head):
-        yield from _read_archive(file, name, limits, allowance, levels)
-    elif kind == "mbox" or (kind == "mail" and raw_kind is None and _ONE_MESSAGE.search(name) is None):
+        yield from _read_archive(file, name, limits, allowance)
+    elif kind == "mbox" or (kind == "mail" and limits.kind is None and _ONE_MESSAGE.search(name) is None):
         count = 0
         for count, raw in enumerate(split_mbox(file, limits.message_bytes), start=1):
             item = _read_mail(raw, limits, count - 1)
@@ -146,7 +140,7 @@ def _read_open(
         lacks = item.document and name.lower().endswith(".partial.emlx")
         yield replace(item, kinds=tuple({*item.kinds, "unopened"})) if lacks else item
     elif kind == "transcript":
-        yield from _read_transcripts(name, file.read(limits.file_bytes + 1), limits, named=raw_kind is not None)
+        yield from _read_transcripts(name, file.read(limits.file_bytes + 1), limits)
     elif kind in ("calendar", "contacts"):
         from engine.ingest.calendar import read_calendar, read_contacts
 
@@ -190,7 +184,7 @@ def _looked_at(item: ParsedItem, state: str | None = None) -> ParsedItem:
     return replace(item, document=document, kinds=kinds) if kinds or state else item
 
 
-def _read_transcripts(name: str, raw: bytes, limits: ParseLimits, *, named: bool) -> list[ParsedItem]:
+def _read_transcripts(name: str, raw: bytes, limits: ParseLimits) -> list[ParsedItem]:
     """Return the transcripts in a file, or a table; one that was not named as such, and is none, is unknown."""
     from engine.ingest.records import NO_SPEECH
     from engine.ingest.transcripts import read_transcripts
@@ -203,7 +197,7 @@ def _read_transcripts(name: str, raw: bytes, limits: ParseLimits, *, named: bool
         return found
     if limits.text_of and name.lower().endswith((".csv", ".tsv")):
         return [_read_file(name, raw, limits)]
-    return found if named else [_unreadable(UNKNOWN)]
+    return found if limits.kind else [_unreadable(UNKNOWN)]
 
 
 def _read_file(name: str, raw: bytes, limits: ParseLimits) -> ParsedItem:
@@ -247,7 +241,7 @@ def attached_file(path: Path | str, about: str | tuple[str, str | None], place: 
     found, files = list[tuple[str, bytes]](), set[tuple[str, bytes]]()
     limits = ParseLimits(leave_out=frozenset(), text_of=lambda _: FileText())
     limits = replace(limits, members=partial(_attached_members, limits), on_file=lambda *file: found.append(file))
-    for item in read(Path(path), None, limits):
+    for item in read(Path(path), limits):
         name = max((name for name, _ in found if f"{place}, ".startswith(f"{name}, ")), key=len, default="")
         if (one := item.document) and about == (one.message_id or (one.title, one.date and one.date.isoformat())):
             files.update(file for file in found if file[0] == name)
@@ -271,7 +265,7 @@ _OF_PROGRAMS = (["mimetype"], ["[Content_Types].xml"], ["META-INF/MANIFEST.MF"])
 _USERS = "users.json"  # of Slack
 _DIRECTORY = re.compile(rb"PK(?:\x05\x06.{8}(.{4})|\x06\x06.{36}(.{8}))", re.DOTALL)
 _LONGEST_NAME, _LONGEST_ENTRY = 1 << 16, 200  # bytes; the second in the directory of a zip file
-_Member = tuple[str, Callable[[], BufferedReader]]
+_Member = tuple[str, _Opens]
 
 
 class _Bounded(RawIOBase):
@@ -310,11 +304,9 @@ def _undamaged(work: Callable[[], T]) -> T:
         raise UnreadableItem("damaged") from None
 
 
-def _read_archive(
-    file: BufferedReader, name: str, limits: ParseLimits, allowance: _Allowance, levels: int
-) -> Iterator[ParsedItem]:
+def _read_archive(file: BufferedReader, name: str, limits: ParseLimits, allowance: _Allowance) -> Iterator[ParsedItem]:
     """Yield the items of all members, numbered through; the problem of a member names it."""
-    if not levels:
+    if limits.inside == _LEVELS:
         raise UnreadableItem("archives are nested too deeply")
     count = unknown = 0
     for number, (member, opens) in enumerate(_members(file, name, limits, allowance)):
@@ -326,8 +318,8 @@ def _read_archive(
         if member == _USERS:
             limits = replace(limits, names=_names_in(opens().read(limits.file_bytes + 1)))
             continue
-        inside = replace(limits, state=limits.state or _state_of_path(PurePath("/", path), "/"))
-        for item in _read_each(opens, path.name, inside, allowance, levels - 1):
+        state = limits.state or _state_of_path(PurePath("/", path), "/")
+        for item in _read_each(opens, path.name, replace(limits, state=state, inside=limits.inside + 1), allowance):
             unknown += item.problem == UNKNOWN
             if item.problem != UNKNOWN:
                 named = item.problem and not item.problem.startswith(BUG)
@@ -362,7 +354,7 @@ def _zip_members(file: BinaryIO, limits: ParseLimits, allowance: _Allowance) -> 
 
 def _attached_members(limits: ParseLimits, data: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the files in an attached zip file, with as many bytes together as a message may have."""
-    for name, opens in _zip_members(BytesIO(data), limits, _Allowance(None, limits.message_bytes)):
+    for name, opens in _zip_members(BytesIO(data), limits, _Allowance(limits.message_bytes)):
         if not scan.ignorable(PurePath(name.replace("\\", "/"))):
             yield clean(name), opens().read(limits.message_bytes + 1)
 

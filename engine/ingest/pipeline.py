@@ -26,7 +26,7 @@ from engine.ingest import scan
 from engine.ingest.chunking import chunks_of, prepare, read_ahead
 from engine.ingest.quotes import split_passages
 from engine.ingest.scan import Replacement, ignorable, replacements
-from engine.ingest.types import PARSER_VERSION, Bug, ParseLimits, as_seen, isolate
+from engine.ingest.types import PARSER_VERSION, Bug, Files, ParseLimits, Read, as_seen, isolate
 from store import documents as documents_store
 from store.catalog import BUG, Catalog, Problem, Provenance, SourceRoot, provenance_of, prune_provenance
 from store.database import Ledger
@@ -180,10 +180,7 @@ def _each(documents: Sequence[Document], work: Callable[[Document], T], failed: 
 
 _REMOVED_AT_ONCE = 500
 Progress = tuple[str, int, int | None]  # a step's name, how far it is, and how far it goes, if known
-# Reads files of a kind (None: any) below a root: yields of each its state, and then its items.
-ReadAll = Callable[
-    [Sequence[tuple[bytes, FileState]], str | None, ParseLimits, str], Generator[FileState | ParsedItem, None, None]
-]
+ReadAll = Callable[[Files, ParseLimits], Generator[Read, None, None]]
 Settled = Callable[[bytes, FileState], bool]  # whether a file is no longer being written
 
 
@@ -327,7 +324,8 @@ class Ingest:
             before, self._files, batch = self._files, self._files + len(own), ParsedBatch()
             wanted = sorted(own.items())
             starts = enumerate(wanted)
-            with closing(self._read_all(wanted, root.kind, self._limits, root.path)) as found:
+            limits = replace(self._limits, kind=root.kind, root=root.path)
+            with closing(self._read_all(wanted, limits)) as found:
                 for one in found:
                     if isinstance(one, FileState):  # of the next file
                         number, (path, _) = next(starts)

@@ -6,7 +6,7 @@ keeps the claim.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from hashlib import blake2b
 from typing import Final, TypeVar
@@ -17,7 +17,7 @@ from engine.text.people import DELIVERED, LOOK_ALIKE, folded_address, folded_nam
 from prompts import word_patterns
 from store.catalog import BUG, NamedAddress
 from store.errors import PkbError
-from store.types import OWN_ROLES, Document, FileText, ParsedItem, replace
+from store.types import OWN_ROLES, Document, FileState, FileText, ParsedItem, replace
 
 # Raise it with each change after which a file is decoded to another text, date, sender or role: every file is then read
 # again by the next `pkb ingest`, and what is decoded anew replaces what was decoded before.
@@ -26,8 +26,11 @@ LEFT_OUT: Final = ("deleted", "spam", "drafts")  # states of mail that a setting
 
 
 class ParseLimits(Struct, frozen=True):
-    """Caps that keep one bad item from costing too much; whatever exceeds them is reported as a problem."""
+    """How files are read, with caps that keep one bad item from costing too much; what exceeds them is a problem."""
 
+    kind: str | None = None  # mail, mbox or transcript, of every file; None: as detected
+    root: str = ""  # a folder below it may name the state of the mail in it
+    inside: int = 0  # archives that the file is in
     message_bytes: int = 64 << 20  # of one message, attachments included; mail servers accept less
     file_bytes: int = 256 << 20  # of one file read into memory; mbox files are streamed without a cap
     parts: int = 500  # MIME parts of one message
@@ -47,6 +50,10 @@ class ParseLimits(Struct, frozen=True):
     members: Callable[[bytes], Iterator[tuple[str, bytes]]] | None = None  # how a zip file is: names and contents
     on_file: Callable[[str, bytes], None] | None = None  # is given every attached file
     changed: float | None = None  # when the file was, in seconds since the epoch
+
+
+Files = Sequence[tuple[bytes, FileState]]
+Read = FileState | ParsedItem  # of each file its state, with the digest of its content, and then its items
 
 
 class UnreadableItem(Exception):

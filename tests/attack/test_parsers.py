@@ -145,7 +145,7 @@ def test_no_file_takes_long_or_much_memory(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(FILES[name]())
     before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-    items = list(read(path, None, LIMITS))
+    items = list(read(path, LIMITS))
     assert time.process_time() - begun < 5  # of two million characters at most; quadratic ones took minutes
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
     for item in items:

@@ -54,10 +54,10 @@ def main() -> None:
 
 def _measured(files: Files, root: str, texts: list[list[str]], address: str) -> Iterator[tuple[str, Spent]]:
     def read(by: ReadAll = read_all) -> int:
-        return sum(1 for _ in by(files, None, ParseLimits(), root))
+        return sum(1 for _ in by(files, ParseLimits(root=root)))
 
     with closing(Cluster(address)) as cluster:
-        yield "start of two workers", _spent(lambda: [*cluster.read_all(files[:1], None, ParseLimits(), root)])
+        yield "start of two workers", _spent(lambda: [*cluster.read_all(files[:1], ParseLimits(root=root))])
         read(cluster.read_all)
         yield "read, one process", _spent(read)
         yield "read, two workers", _spent(lambda: read(cluster.read_all))

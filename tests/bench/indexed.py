@@ -36,7 +36,7 @@ def load(
     for file in sorted((data / corpus).rglob("questions.jsonl")):
         items, paths = list[Item](), dict[str, list[str]]()
         for path in sorted(path for folder in folders(file.parent) for path in folder.rglob("*") if path.is_file()):
-            found = [] if ignorable(path) else read(path, None, ParseLimits())
+            found = [] if ignorable(path) else read(path, ParseLimits())
             for document in (reading.document for reading in found):
                 if document is not None:
                     if document.id not in paths:

@@ -27,7 +27,7 @@ def files(user: User) -> dict[str, bytes]:
 def documents(user: User) -> dict[str, Document]:
     found = dict[str, Document]()
     for name in files(user):
-        (reading,) = read(user.folders[0].parent / name, None, ParseLimits())
+        (reading,) = read(user.folders[0].parent / name, ParseLimits())
         assert (reading.problem, reading.document is None) == (None, False), name
         if reading.document is not None:
             found[name] = reading.document

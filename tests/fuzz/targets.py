@@ -138,7 +138,7 @@ def _emlx(data: bytes) -> None:
 def _file(data: bytes, ending: str = ".gguf") -> None:
     path = _scratch().with_suffix(ending)
     path.write_bytes(data)
-    for item in files.read(path, None, LIMITS):
+    for item in files.read(path, LIMITS):
         assert not (item.problem or "").startswith(BUG), item.problem
 
 

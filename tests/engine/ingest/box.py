@@ -90,7 +90,7 @@ def naive(folder: Path) -> tuple[set[tuple[str, int, str]], dict[str, Document]]
     """Parse all files of a folder naively: places, and documents by id."""
     places, documents = set(), {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and not ignorable(path)):
-        for reading in read(path, None, LIMITS):
+        for reading in read(path, LIMITS):
             if reading.document:
                 places.add((str(path), reading.item, reading.document.id))
                 documents[reading.document.id] = reading.document

@@ -27,7 +27,7 @@ def turns() -> Turns:
 def documents(folder: Path, ending: str, text: str) -> list[Document]:
     path = folder / f"call.{ending}"
     path.write_text(text, "utf-8")
-    return [item.document for item in read(path, None, ParseLimits()) if item.document]
+    return [item.document for item in read(path, ParseLimits()) if item.document]
 
 
 def plain(text: str) -> str:

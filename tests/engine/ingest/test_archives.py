@@ -43,7 +43,7 @@ PACKERS: dict[str, Packer] = {
 def items(folder: Path, raw: bytes, name: str = "a.zip", limits: ParseLimits = LIMITS) -> list[ParsedItem]:
     path = folder / name
     path.write_bytes(raw)
-    return list(read(path, None, limits))
+    return list(read(path, limits))
 
 
 def ids(found: list[ParsedItem]) -> list[str | None]:
@@ -68,7 +68,7 @@ def test_an_archive_holds_the_documents_of_the_same_folder(tmp_path: Path, name:
 def test_a_compressed_file_is_what_is_in_it(tmp_path: Path, name: str, raw: bytes) -> None:
     (tmp_path / name).write_bytes(raw)
     found = items(tmp_path, gzip.compress(raw), f"{name}.gz")
-    assert [one.document for one in found] == [one.document for one in read(tmp_path / name, None, LIMITS)]
+    assert [one.document for one in found] == [one.document for one in read(tmp_path / name, LIMITS)]
 
 
 def test_files_of_mail_programs_in_it_are_left_out(tmp_path: Path) -> None:
@@ -259,5 +259,5 @@ def test_people_in_an_export_of_slack_have_their_names(tmp_path: Path, packed: b
     for name, raw in files.items() if not packed else ():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(raw)
-    found = items(tmp_path, zipped(files)) if packed else list(read(tmp_path / "choir/2024-05-03.json", None, LIMITS))
+    found = items(tmp_path, zipped(files)) if packed else list(read(tmp_path / "choir/2024-05-03.json", LIMITS))
     assert [one.document.recipients for one in found if one.document] == [("Ann", "Bob")]

@@ -25,7 +25,7 @@ LEASE = pdf("The rent is 1200", "Notice: three months")
 def items(path: Path, raw: bytes, limits: ParseLimits = LIMITS) -> list[ParsedItem]:
     path.write_bytes(raw)
     with with_attachments(limits) as reading:
-        return list(read(path, None, reading))
+        return list(read(path, reading))
 
 
 def document(path: Path, raw: bytes, limits: ParseLimits = LIMITS) -> Document:
@@ -135,7 +135,7 @@ def test_a_loose_file_is_a_document_that_says_where_its_date_is_from(
     moment = datetime(2023, 1, 2, 12, tzinfo=UTC).timestamp()
     os.utime(path, (moment, moment))
     with with_attachments(LIMITS) as limits:
-        (item,) = read(path, None, limits)
+        (item,) = read(path, limits)
     assert item.document
     assert item.document.kind == "file"
     assert item.document.text.startswith(f"[file: {name}, {said}]")

@@ -93,7 +93,7 @@ def files_of(folder: Path) -> Files:
 
 def read_by(cluster: Cluster, files: Files, root: Path) -> list[FileState | ParsedItem]:
     """Return what workers read, without what they prepared."""
-    found = cluster.read_all(files, None, _LIMITS, str(root))
+    found = cluster.read_all(files, replace(_LIMITS, root=str(root)))
     return [replace(one, prepared=None) if isinstance(one, ParsedItem) else one for one in found]
 
 
@@ -143,7 +143,7 @@ def watching(kill: Callable[[], bool], often: int) -> Iterator[list[float]]:
 def test_it_reads_what_one_process_reads_in_order(cluster: Cluster, tmp_path: Path) -> None:
     for folder in (archive(tmp_path, 500), DATA):
         there = files_of(folder)
-        here = list(read_all(there, None, _LIMITS, str(folder)))
+        here = list(read_all(there, replace(_LIMITS, root=str(folder))))
         assert read_by(cluster, there, folder) == here
 
 
@@ -159,7 +159,7 @@ def test_a_killed_worker_changes_nothing(cluster: Cluster, tmp_path: Path) -> No
 
     with watching(kill, 1) as killed:
         found = read_by(cluster, there, folder)
-    assert (len(killed), found == list(read_all(there, None, _LIMITS, str(folder)))) == (1, True)
+    assert (len(killed), found == list(read_all(there, replace(_LIMITS, root=str(folder))))) == (1, True)
 
 
 def test_a_killed_worker_changes_no_vector(cluster: Cluster) -> None:
@@ -196,7 +196,7 @@ def test_a_file_that_workers_crash_on_costs_itself_alone(cluster: Cluster, tmp_p
     with watching(kill, 100) as killed:
         found = read_by(cluster, there, tmp_path)
     others = [one for one in there if one[0] != os.fsencode(hostile)]
-    wanted = list(read_all(others, None, _LIMITS, str(tmp_path)))
+    wanted = list(read_all(others, replace(_LIMITS, root=str(tmp_path))))
     problems = [one for one in found if not isinstance(one, FileState) and one.problem]
     ids = [one.document.id for one in wanted if not isinstance(one, FileState) and one.document]
     read = [one.document.id for one in found if not isinstance(one, FileState) and one.document]
@@ -212,7 +212,7 @@ def test_what_was_read_waits_in_bounds(cluster: Cluster, tmp_path: Path) -> None
     for number in range(300):
         mail(tmp_path / f"m{number:03}.eml", f"word{number} " * 150_000)
     there = files_of(tmp_path)
-    found = cluster.read_all(there, None, ParseLimits(text_chars=10_000_000), str(tmp_path))
+    found = cluster.read_all(there, ParseLimits(root=str(tmp_path), text_chars=10_000_000))
     some = list(islice(found, 2))
     before, spent = -1.0, 0.0
     while spent > before + 0.1:  # processor seconds: until they stop
@@ -231,7 +231,7 @@ def test_a_folder_that_workers_do_not_see_is_named(cluster: Cluster, tmp_path: P
     there = files_of(archive(tmp_path / "mail", 3))
     (tmp_path / "mail").rename(tmp_path / "elsewhere")
     with pytest.raises(PkbError, match="a worker does not see") as error:
-        list(cluster.read_all(there, None, _LIMITS, str(tmp_path / "mail")))
+        list(cluster.read_all(there, replace(_LIMITS, root=str(tmp_path / "mail"))))
     assert error.value.next_step == "mount it at the same path on every machine of the cluster"
 
 

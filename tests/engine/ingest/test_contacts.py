@@ -158,13 +158,13 @@ def test_any_text_behind_the_first_line_is_read(read: object, text: str) -> None
 def test_a_calendar_in_utf_16_is_one(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "a"
     path.write_bytes("BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Choir\nEND:VEVENT\nEND:VCALENDAR".encode(encoding))
-    assert [one.document.title for one in read(path, None, ParseLimits()) if one.document] == ["Choir"]
+    assert [one.document.title for one in read(path, ParseLimits()) if one.document] == ["Choir"]
 
 
 def test_a_calendar_of_other_bytes_is_not_called_empty(tmp_path: Path) -> None:
     path = tmp_path / "a.ics"
     path.write_bytes(b"BEGIN:VCALENDAR\n\0\1\2\3")
-    assert [one.problem for one in read(path, None, ParseLimits())] == ["not a text"]
+    assert [one.problem for one in read(path, ParseLimits())] == ["not a text"]
 
 
 def test_a_number_of_a_kind_stands_before_one_of_none() -> None:

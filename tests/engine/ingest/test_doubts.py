@@ -23,7 +23,7 @@ ENCLOSED = (
 def kinds(folder: Path, name: str, text: str) -> list[tuple[str, ...]]:
     path = folder / name
     path.write_bytes(text.encode())
-    return [item.kinds for item in read(path, None, ParseLimits())]
+    return [item.kinds for item in read(path, ParseLimits())]
 
 
 BROKEN = [
@@ -94,7 +94,7 @@ def test_talks_with_speakers_short_ones_and_notes_are_not_named(tmp_path: Path, 
 )
 def test_a_file_of_another_program_is_skipped_with_what_would_read_it(tmp_path: Path, name: str, tool: str) -> None:
     (tmp_path / name).write_bytes(b"\0\1\2\3" * 64)
-    (item,) = read(tmp_path / name, None, ParseLimits())
+    (item,) = read(tmp_path / name, ParseLimits())
     assert tool in (item.problem or "")
 
 

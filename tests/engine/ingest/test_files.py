@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.ingest.files import read
 from engine.ingest.scan import ignorable
 from engine.ingest.types import ParseLimits
-from store.types import ParsedItem
+from store.types import ParsedItem, replace
 
 LIMITS = ParseLimits()
 MAIL = b"Message-ID: <1@x>\nFrom: ann@x.org\nSubject: Tonight\n\nCome.\n"
@@ -21,7 +21,7 @@ FROM = b"From ann@x.org Fri May  3 10:00:00 2024\n"
 def readings(folder: Path, name: str, raw: bytes, kind: str | None = None) -> list[ParsedItem]:
     path = folder / name
     path.write_bytes(raw)
-    return list(read(path, kind, LIMITS))
+    return list(read(path, replace(LIMITS, kind=kind)))
 
 
 def test_the_same_message_is_the_same_document_in_every_container(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_the_format_can_be_given(tmp_path: Path) -> None:
 
 def test_a_missing_file_a_folder_and_a_pipe_are_problems(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    found = [reading.problem for name in ("gone", ".", "pipe") for reading in read(tmp_path / name, None, LIMITS)]
+    found = [reading.problem for name in ("gone", ".", "pipe") for reading in read(tmp_path / name, LIMITS)]
     assert found == ["no such file or directory", "not a file", "not a file"]
 
 
@@ -119,13 +119,13 @@ def test_a_file_without_read_permission_is_a_problem(tmp_path: Path) -> None:
     path = tmp_path / "1.eml"
     path.write_bytes(MAIL)
     path.chmod(0)
-    assert list(read(path, None, LIMITS)) == [ParsedItem(0, None, problem="permission denied")]
+    assert list(read(path, LIMITS)) == [ParsedItem(0, None, problem="permission denied")]
 
 
 def test_a_message_beyond_the_limit_is_cut_and_named(tmp_path: Path) -> None:
     path = tmp_path / "1.eml"
     path.write_bytes(MAIL + b"x" * 1000)
-    (found,) = read(path, None, ParseLimits(message_bytes=200))
+    (found,) = read(path, ParseLimits(message_bytes=200))
     assert found.problem == "bytes beyond 200 were not read"
     assert found.document is not None
 
@@ -151,13 +151,13 @@ def test_every_odd_file_of_other_projects_is_a_document_or_a_named_problem(
     shared: Path, folder: str, kind: str | None
 ) -> None:
     for path in mail_files(shared / "data" / folder):
-        found = list(read(path, kind, LIMITS))
+        found = list(read(path, replace(LIMITS, kind=kind)))
         assert found, path.name
         assert all(reading.document or reading.problem or reading.kinds for reading in found), path.name
 
 
 def ids(paths: list[Path]) -> set[str]:
-    found = [reading for path in paths for reading in read(path, None, LIMITS)]
+    found = [reading for path in paths for reading in read(path, LIMITS)]
     assert all(reading.problem is None for reading in found)
     return {reading.document.id for reading in found if reading.document is not None}
 
@@ -173,7 +173,7 @@ def test_one_mailbox_has_the_same_documents_in_three_containers(shared: Path) ->
 def test_passages_of_plain_messages_stand_in_their_files(shared: Path) -> None:
     checked = 0
     for path in mail_files(shared / "data/enron/carson-m/mail"):
-        (found,) = read(path, None, LIMITS)
+        (found,) = read(path, LIMITS)
         if found.document is None or found.offset is None:
             continue
         lines = path.read_bytes().decode("ascii", "replace").replace("\r\n", "\n").split("\n")
@@ -185,9 +185,7 @@ def test_passages_of_plain_messages_stand_in_their_files(shared: Path) -> None:
 
 def test_dates_of_a_mailbox_are_those_of_its_time(shared: Path) -> None:
     found = [
-        reading.document
-        for path in mail_files(shared / "data/enron/slinger-r/mail")
-        for reading in read(path, None, LIMITS)
+        reading.document for path in mail_files(shared / "data/enron/slinger-r/mail") for reading in read(path, LIMITS)
     ]
     dates = [one.date for one in found if one is not None and one.date is not None]
     assert len(dates) == len(found)

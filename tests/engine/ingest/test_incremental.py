@@ -25,9 +25,9 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that collects the names of parsed files."""
     names: list[str] = []
 
-    def spy(path: Path, raw_kind: str | None, limits: ParseLimits, root: str) -> Iterator[ParsedItem]:
+    def spy(path: Path, limits: ParseLimits) -> Iterator[ParsedItem]:
         names.append(path.name)
-        return read(path, raw_kind, limits, root)
+        return read(path, limits)
 
     monkeypatch.setattr(module, "read", spy)
     return names

@@ -38,7 +38,7 @@ def test_a_store_gives_each_message_with_sender_day_zone_and_words(tmp_path: Pat
     write, left_out = STORES[store]
     write(tmp_path, messages())
     changes = find_changes(os.fsencode(tmp_path), {}, ignorable)
-    items = [item for path in changes.new for item in read(Path(os.fsdecode(path)), None, ParseLimits())]
+    items = [item for path in changes.new for item in read(Path(os.fsdecode(path)), ParseLimits())]
     found = sorted((one for item in items if (one := item.document)), key=lambda one: int(one.title.split()[-1]))
     expected = [one for one in messages() if one.state not in left_out]
     assert [(one.title, one.sender) for one in found] == [(f"Shed {one.number}", one.sender) for one in expected]

@@ -96,7 +96,7 @@ def test_memory_is_bounded_by_a_message_not_by_the_file(tmp_path: Path) -> None:
 def test_an_emlx_message_has_the_length_on_the_first_line(tmp_path: Path) -> None:
     path = tmp_path / "1.emlx"
     path.write_bytes(b"18        \nSubject: x\n\nbody\n\n<?xml?>")
-    (item,) = read(path, None, ParseLimits())
+    (item,) = read(path, ParseLimits())
     assert item.document
     assert (item.document.title, item.document.text) == ("x", "body")
 
@@ -104,7 +104,7 @@ def test_an_emlx_message_has_the_length_on_the_first_line(tmp_path: Path) -> Non
 def test_an_emlx_file_without_a_count_is_read_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "1.emlx"
     path.write_bytes(b"Subject: x\n\nbody")
-    (item,) = read(path, None, ParseLimits())
+    (item,) = read(path, ParseLimits())
     assert item.document
     assert (item.document.text, item.problem) == ("body", "no byte count on the first line")
 

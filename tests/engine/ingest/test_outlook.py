@@ -69,7 +69,7 @@ PLAIN: dict[int, Value] = {**ANN, SUBJECT: "Tonight", SENT: NOON, BODY: "Bring t
 def item(folder: Path, raw: bytes, name: str = "a.msg", limits: ParseLimits = LIMITS) -> ParsedItem:
     path = folder / name
     path.write_bytes(raw)
-    (found,) = read(path, None, limits)
+    (found,) = read(path, limits)
     return found
 
 
@@ -458,7 +458,7 @@ def test_tnef_without_properties_has_a_subject_and_a_text(tmp_path: Path) -> Non
 def read_all(folder: Path, raw: bytes, name: str = "a.msg", limits: ParseLimits = LIMITS) -> list[ParsedItem]:
     path = folder / name
     path.write_bytes(raw)
-    return list(read(path, None, limits))
+    return list(read(path, limits))
 
 
 WHOLE = msg(Sent({**PLAIN, BODY: "Bring the oars. " * 400}, [], [Sent({LONG_NAME: "a.txt", DATA: b"x" * 9000})]))

@@ -23,7 +23,7 @@ from tests.demo import DATA, environment
 from tests.engine.ingest.box import mail
 
 _PROJECT = Path(__file__).parents[3]
-_LIMITS = ParseLimits(attachments=True)
+_LIMITS = ParseLimits(attachments=True, root="/")
 _ONE = (len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()) == 1
 Files = list[tuple[bytes, FileState]]
 Value = FileState | ParsedItem
@@ -59,13 +59,13 @@ def files_of(folder: Path) -> Files:
 
 def reading(files: Files) -> Generator[Value, None, None]:
     """Yield what processes read, without what they prepared."""
-    for one in read_ahead(files, None, _LIMITS, "/"):
+    for one in read_ahead(files, _LIMITS):
         yield replace(one, prepared=None) if isinstance(one, ParsedItem) else one
 
 
 def here(files: Files) -> list[Value]:
     """Return what this process reads."""
-    return list(read_all(files, None, _LIMITS, "/"))
+    return list(read_all(files, _LIMITS))
 
 
 def readers(of: int | None = None) -> list[psutil.Process]:
@@ -103,7 +103,7 @@ def test_few_files_start_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_they_prepare_what_is_computed_of_a_document_alone(tmp_path: Path) -> None:
-    found = [one for one in read_ahead(archive(tmp_path), None, _LIMITS, "/") if isinstance(one, ParsedItem)]
+    found = [one for one in read_ahead(archive(tmp_path), _LIMITS) if isinstance(one, ParsedItem)]
     documents = [one.document for one in found if one.document]
     prepared = [one.prepared for one in found if one.document]
     assert prepared == [prepare(one, chunked=True) for one in documents]
@@ -159,7 +159,7 @@ def test_what_ends_a_run_without_processes_ends_it_with_them(tmp_path: Path, mon
 
 def test_one_large_file_is_read_by_a_process(tmp_path: Path) -> None:
     files = [one for one in archive(tmp_path) if one[0].endswith(b".mbox")]
-    found = [one for one in read_ahead(files, None, _LIMITS, "/") if isinstance(one, ParsedItem)]
+    found = [one for one in read_ahead(files, _LIMITS) if isinstance(one, ParsedItem)]
     assert len(found) == 20
     assert all(one.prepared for one in found)  # which this process leaves to the commits
 

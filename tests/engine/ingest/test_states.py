@@ -8,6 +8,7 @@ from engine.ingest.files import read
 from engine.ingest.pipeline import Guard, Ingest, Summary
 from engine.ingest.types import ParseLimits
 from store.catalog import SourceRoot
+from store.types import replace
 from tests.engine.ingest.box import Box, mail
 
 FROM = b"From ann@x.org Fri May  3 10:00:00 2024\n"
@@ -16,7 +17,7 @@ USUAL, ALL = ParseLimits(), ParseLimits(leave_out=frozenset())
 
 
 def states(path: Path, limits: ParseLimits = USUAL, root: str = "") -> list[tuple[str, ...]]:
-    return [item.kinds for item in read(path, None, limits, root)]
+    return [item.kinds for item in read(path, replace(limits, root=root))]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_the_header_of_a_message_tells_its_state(tmp_path: Path, field: bytes, s
     (tmp_path / "1.eml").write_bytes(field + REST)
     assert states(tmp_path / "INBOX") == [(state,), ()]
     assert states(tmp_path / "1.eml") == [(state,)]
-    (found,) = read(tmp_path / "1.eml", None, ALL)
+    (found,) = read(tmp_path / "1.eml", ALL)
     assert found.document is not None
     assert ("it is marked as spam" in found.document.warnings) is (state == "spam")
 

@@ -133,9 +133,9 @@ def test_withheld_documents_are_a_finding(box: Box) -> None:
     assert box.opened.wrong() == []
 
 
-def _decoding(word: str, path: Path, raw_kind: str | None, limits: ParseLimits, root: str) -> Iterator[ParsedItem]:
+def _decoding(word: str, path: Path, limits: ParseLimits) -> Iterator[ParsedItem]:
     """Parse as a newer version might: every text reads differently, and a file named "none" is not understood."""
-    for item in read(path, raw_kind, limits, root):
+    for item in read(path, limits):
         document = item.document
         assert document is not None
         passages = tuple(replace(one, text=one.text.replace("word", word)) for one in document.passages)
