@@ -7,7 +7,7 @@ import platform
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
 from shutil import which
@@ -28,9 +28,11 @@ from store.errors import NoModel, PkbError, UsageError, as_pkb_error
 from store.history import History
 from store.home import ELSEWHERE, Home, existing, file_system, unsafe_place
 from store.jobs import JobAccount, Jobs
+from store.types import replace
 
 _HERE = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
 _GB = 10**9
+_WITHOUT = {"embedder": "keyword search only", "reader": "answers are found by words alone"}
 _FAILURES = (
     PkbError, ImportError, OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, ArithmeticError,
     MemoryError,
@@ -71,12 +73,8 @@ def examine(opened: Session, settings: Settings, threads: int) -> Iterator[Check
         "disk": lambda: _disk_kind(home, settings.home.place),
         "space": lambda: operations.space_check(home),
         "memory": lambda: Check("memory", "ok" if total() >= 4 << 30 else "note", f"{total() / (1 << 30):.0f} GiB"),
-        "embedder": lambda: _weights(
-            "embedder", lambda: _embedder(settings.embed.model, environ), "keyword search only"
-        ),
-        "reader": lambda: _weights(
-            "reader", lambda: f"version {reader_version(home.cache / 'digests')}", "answers are found by words alone"
-        ),
+        "embedder": lambda: _embedder(settings.embed.model, environ),
+        "reader": lambda: Check("reader", "ok", f"version {reader_version(home.cache / 'digests')}"),
         "compute": lambda: _compute(home, settings, threads),
         "cache": lambda: _cache_space(home, settings.kv),
         "model": lambda: _model(model, environ),
@@ -96,6 +94,8 @@ def examine(opened: Session, settings: Settings, threads: int) -> Iterator[Check
             found = check()
         except PkbError as error:  # a finding, too, and the others follow
             found = _bad(name, error)
+            if isinstance(error, NoModel) and name in _WITHOUT:
+                found = replace(found, state="note", found=f"{error.message}: {_WITHOUT[name]}")
         except _FAILURES as error:
             reason = " ".join(str(error).split())[:200]
             found = Check(name, "bad", f"this check failed: {type(error).__name__}: {reason}")
@@ -125,19 +125,12 @@ def _tables(opened: Session) -> Check:
     return Check("tables", "ok", f"{place}, {len(opened.tables.stored()):,} objects")
 
 
-def _weights(name: str, find: Callable[[], str], without: str) -> Check:
-    try:
-        return Check(name, "ok", find())
-    except NoModel as error:
-        return Check(name, "note", f"{error.message}: {without}", error.next_step)
-
-
-def _embedder(name: str, environ: Mapping[str, str]) -> str:
+def _embedder(name: str, environ: Mapping[str, str]) -> Check:
     from engine.models import minilm
 
     usual = name == "minilm"
     folder = lookup.find_weights() if usual else minilm.find_model(name, environ).folder
-    return f"{'all-MiniLM-L6-v2' if usual else name} in {folder}"
+    return Check("embedder", "ok", f"{'all-MiniLM-L6-v2' if usual else name} in {folder}")
 
 
 def _compute(home: Home, settings: Settings, threads: int) -> Check:
