@@ -67,6 +67,7 @@ class BankSettings(Struct, frozen=True):
     tau: Annotated[float, _option("least cosine similarity of a paraphrase; 1: none", ge=0, le=1)] = 0.83
 
 
+_STATES = (r"(?:deleted|spam|drafts)(?: (?:deleted|spam|drafts))*", "some of deleted, spam and drafts, or empty")
 _LANGUAGES = (r"\w+(?:\+\w+)*", "names of languages with + between them, or empty")
 
 
@@ -75,11 +76,7 @@ class IngestSettings(Struct, frozen=True):
 
     file_bytes: Annotated[int, _option("largest transcript in bytes", ge=1)] = 256 << 20
     leave_out: Annotated[
-        str,
-        _option(
-            "states of mail that is not indexed: deleted, spam, drafts; empty: index all",
-            (r"(?:deleted|spam|drafts)(?: (?:deleted|spam|drafts))*", "some of deleted, spam and drafts, or empty"),
-        ),
+        str, _option("states of mail that is not indexed: deleted, spam, drafts; empty: index all", _STATES)
     ] = "deleted spam drafts"
     attachments: Annotated[Literal["read", "name"], _option("PDF and office files: read text, or name them")] = "read"
     ocr: Annotated[str, _option("tesseract's languages of scanned pages: eng+deu; empty: name these", _LANGUAGES)] = ""
@@ -92,6 +89,9 @@ class EmbedSettings(Struct, frozen=True):
     model: Annotated[str, _option("minilm, multilingual, or a Qwen3 or E5 model")] = "minilm"
 
 
+_KEY = (r"env:\w+|file:.+", "env:NAME or file:PATH")
+
+
 class ModelSettings(Struct, frozen=True):
     """Which language model answers (none: pkb quotes), and how much it may use."""
 
@@ -102,9 +102,7 @@ class ModelSettings(Struct, frozen=True):
         0.75
     )
     context: Annotated[int, _option("context of a model server in tokens; 0: as it says, or 4096", ge=0)] = 0
-    key: Annotated[
-        str, _option("API key of a model server: env:NAME or file:PATH", (r"env:\w+|file:.+", "env:NAME or file:PATH"))
-    ] = ""
+    key: Annotated[str, _option("API key of a model server: env:NAME or file:PATH", _KEY)] = ""
     plain_http: Annotated[str, _option("host of a model server that may be sent mail text without encryption")] = ""
 
     @property
@@ -118,6 +116,9 @@ class ModelSettings(Struct, frozen=True):
         return self.name not in ("", "quote") and not self.is_served
 
 
+_PEER = (r"https://[^\s#/@]+:\d+#[a-z0-9-]+", "https://HOST:PORT#PEER")
+
+
 class KvSettings(Struct, frozen=True):
     """The KV cache on disk (PerCache 4.1.1: the tree of tensors), and its limits."""
 
@@ -125,17 +126,12 @@ class KvSettings(Struct, frozen=True):
     bytes: Annotated[int, _option("size of the KV cache folder", ge=0)] = 4_000_000_000
     daily_bytes: Annotated[int, _option("bytes of KV written per day", ge=0)] = 20_000_000_000
     bits: Annotated[Literal[0, 8], _option("bits of a stored key or value; 0: as computed, 8: quantized")] = 0
-    remote: Annotated[
-        str,
-        _option(
-            "peer to ask for KV: https://HOST:PORT#PEER",
-            (r"https://[^\s#/@]+:\d+#[a-z0-9-]+", "https://HOST:PORT#PEER"),
-        ),
-    ] = ""
+    remote: Annotated[str, _option("peer to ask for KV: https://HOST:PORT#PEER", _PEER)] = ""
     remote_bits: Annotated[Literal[0, 5], _option("bits of a number of KV from there; 0: as stored, 5: rounded")] = 0
 
 
 _ADAPTER = (r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "a name that pkb adapter list shows, or empty")
+_ADAPTERS = (rf"\s*{_ADAPTER[0]}=[^=;]+(?:;\s*{_ADAPTER[0]}=[^=;]+)*", "NAME=COLLECTION; NAME=COLLECTION")
 
 
 class AdapterSettings(Struct, frozen=True):
@@ -144,11 +140,7 @@ class AdapterSettings(Struct, frozen=True):
     answer: Annotated[str, _option("adapter that answers questions; empty: none", _ADAPTER)] = ""
     predict: Annotated[str, _option("adapter that predicts questions; empty: none", _ADAPTER)] = ""
     collections: Annotated[
-        str,
-        _option(
-            "adapters for questions limited to a collection: NAME=COLLECTION; NAME=COLLECTION",
-            (rf"\s*{_ADAPTER[0]}=[^=;]+(?:;\s*{_ADAPTER[0]}=[^=;]+)*", "NAME=COLLECTION; NAME=COLLECTION"),
-        ),
+        str, _option("adapters for questions limited to a collection: NAME=COLLECTION; NAME=COLLECTION", _ADAPTERS)
     ] = ""
 
 
