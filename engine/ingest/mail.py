@@ -10,18 +10,8 @@ from hashlib import blake2b
 
 from msgspec import Struct
 
-from engine.ingest.headers import (
-    ENVELOPE,
-    LONGEST,
-    MOST_ADDRESSES,
-    Address,
-    Headers,
-    clean,
-    date_in_header,
-    decode_words,
-    parse_addresses,
-    with_display_name,
-)
+from engine.ingest import headers
+from engine.ingest.headers import Address, Headers
 from engine.ingest.html import is_page
 from engine.ingest.mime import Leaf, MimePart, Tree, read_part, walk
 from engine.ingest.quotes import IN_FORWARD, IN_NEW_MAIL, IN_REPLY, QuoteRoles, paragraphs, passages_of
@@ -56,34 +46,34 @@ class Envelope(Struct, frozen=True):
     links: tuple[str, ...]  # the message's own id first, where it has one
 
 
-def read_envelope(headers: Headers) -> Envelope:
+def read_envelope(header: Headers) -> Envelope:
     """Return the decoded header; never fails."""
     fields = (("from", "x-from"), ("sender", ""), ("reply-to", ""))
-    named = next((found for pair in fields if (found := _addresses(headers, *pair))), [])
-    senders = _behind_list(headers, named)
-    visible = (*_addresses(headers, "to", "x-to"), *_addresses(headers, "cc", "x-cc"))
+    named = next((found for pair in fields if (found := _addresses(header, *pair))), [])
+    senders = _behind_list(header, named)
+    visible = (*_addresses(header, "to", "x-to"), *_addresses(header, "cc", "x-cc"))
     shown = {one.address for one in visible}
-    hidden = [one for one in _addresses(headers, "bcc", "x-bcc") if one.address not in shown]
-    sent = parse_date(headers.first("date"))
-    received = _here(headers.first("received").rpartition(";")[2])  # its offset is that of a server
-    own = _ids(headers.first("message-id"))[:1]
-    failed = [one.lower() for one in _FAILED.findall(headers.first("authentication-results"))][:1]
+    hidden = [one for one in _addresses(header, "bcc", "x-bcc") if one.address not in shown]
+    sent = parse_date(header.first("date"))
+    received = _here(header.first("received").rpartition(";")[2])  # its offset is that of a server
+    own = _ids(header.first("message-id"))[:1]
+    failed = [one.lower() for one in _FAILED.findall(header.first("authentication-results"))][:1]
     # The user's own server writes its fields above those that came with the message.
-    own_fields = (headers.first(name) for name in headers.fields if _DELIVERED.fullmatch(name))
-    boxes = (one for value in own_fields for one in parse_addresses(value))
-    sending, replies = (parse_addresses(headers.first(name)) for name in ("sender", "reply-to"))
+    own_fields = (header.first(name) for name in header.fields if _DELIVERED.fullmatch(name))
+    boxes = (one for value in own_fields for one in headers.parse_addresses(value))
+    sending, replies = (headers.parse_addresses(header.first(name)) for name in ("sender", "reply-to"))
     routes = [[one.address for one in found if one.address] for found in (sending or named[:1], replies)]
     odd = header_warnings([(one.name, one.address) for one in senders], *routes)
-    others = [link for name in ("in-reply-to", "references") for link in _ids(headers.first(name))]
-    in_mailbox = _here(headers.first(ENVELOPE).partition(" ")[2])
+    others = [link for name in ("in-reply-to", "references") for link in _ids(header.first(name))]
+    in_mailbox = _here(header.first(headers.ENVELOPE).partition(" ")[2])
     sender = senders[0] if senders else Address("", "")
     document = Document(
         id="",
         kind="mail",
-        title=clean(decode_words(headers.first("subject"))),
+        title=headers.clean(headers.decode_words(header.first("subject"))),
         sender=str(sender),
         recipients=tuple(map(str, (*visible, *hidden))),
-        date=_on_its_clock(sent, headers.first("date")) if sent else received or in_mailbox,
+        date=_on_its_clock(sent, header.first("date")) if sent else received or in_mailbox,
         message_id=own[0] if own else None,
         text="",
         passages=(),
@@ -95,12 +85,12 @@ def read_envelope(headers: Headers) -> Envelope:
     return Envelope(document, people, sent, tuple(dict.fromkeys(own + others))[:50])
 
 
-def _behind_list(headers: Headers, senders: Sequence[Address]) -> Sequence[Address]:
+def _behind_list(header: Headers, senders: Sequence[Address]) -> Sequence[Address]:
     """Return who wrote a message that a list sends under its own address, with the writer's name in front of it."""
     own = senders[0] if senders else Address("", "")
-    if not own.address or own.address.replace("@", ".").lower() not in headers.first("list-id").lower():
+    if not own.address or own.address.replace("@", ".").lower() not in header.first("list-id").lower():
         return senders
-    named = [one for field in ("x-original-from", "reply-to", "cc") for one in _addresses(headers, field, "")]
+    named = [one for field in ("x-original-from", "reply-to", "cc") for one in _addresses(header, field, "")]
     others = (one for one in named if one.name and one.address != own.address)
     writers = [one for one in others if re.match(rf"{re.escape(one.name)}\b", own.name.strip("'\""))]
     return writers[:1] or senders
@@ -112,7 +102,7 @@ def parse_date(value: str) -> datetime | None:
     What does not have the form of RFC 5322 is read as in a quoted header, if it can be.
     """
     value = value[:200] if _STANDARD.match(value) else _COMMENT.sub(" ", value[:200])
-    if value and not _STANDARD.match(value) and (found := date_in_header(value, None, UTC)) and found.year in YEARS:
+    if not _STANDARD.match(value) and (found := headers.date_in_header(value, None, UTC)) and found.year in YEARS:
         return found
     with suppress(ValueError, TypeError, IndexError, OverflowError):  # raised by the standard parser on hostile text
         if (parts := parsedate_tz(value)) and parts[0] in YEARS:
@@ -136,21 +126,21 @@ def _here(value: str) -> datetime | None:
     return moment and moment.astimezone()
 
 
-def _addresses(headers: Headers, field: str, names: str) -> Sequence[Address]:
-    found = parse_addresses(", ".join(headers.fields.get(field, ())))
+def _addresses(header: Headers, field: str, names: str) -> Sequence[Address]:
+    found = headers.parse_addresses(", ".join(header.fields.get(field, ())))
     if not names or all(one.name for one in found):
         return found
-    shown = [headers.first(names)[:LONGEST]]
+    shown = [header.first(names)[: headers.LONGEST]]
     if field != "from":  # it does not quote the commas in names
         shown = re.split(r"(?<=>),\s*" if ">" in shown[0] else ",", shown[0])
-    return found if len(shown) != len(found) else [*map(with_display_name, found, shown)]
+    return found if len(shown) != len(found) else [*map(headers.with_display_name, found, shown)]
 
 
 def _ids(value: str) -> list[str]:
     value = value[:20_000]
     if "<" not in value:  # some programs leave the brackets out
-        return [clean(value)[:300]] if value.strip() and " " not in value.strip() else []
-    return [clean(found) for found in _MESSAGE_ID.findall(value)]
+        return [headers.clean(value)[:300]] if value.strip() and " " not in value.strip() else []
+    return [headers.clean(found) for found in _MESSAGE_ID.findall(value)]
 
 
 ATTACHMENT_CHARS = 100_000  # of one attachment's text
@@ -222,8 +212,8 @@ def _name_line(part: MimePart) -> str:
     return f"[attachment: {part.filename or part.kind}]"
 
 
-def _header_lines(headers: Headers) -> list[str]:
-    envelope = read_envelope(headers)
+def _header_lines(header: Headers) -> list[str]:
+    envelope = read_envelope(header)
     document = envelope.document
     moment = envelope.sent or (document.date and document.date.astimezone(UTC))  # the same in every zone of a user
     fields = {
@@ -255,8 +245,8 @@ def read_mail(
         tree.problem(f"header beyond {limits.header_bytes} bytes was not read")
     envelope = read_envelope(part.headers)
     document = envelope.document
-    if len(document.recipients) >= MOST_ADDRESSES:
-        tree.problem(f"recipients beyond the first {MOST_ADDRESSES} of a field were not read")
+    if len(document.recipients) >= headers.MOST_ADDRESSES:
+        tree.problem(f"recipients beyond the first {headers.MOST_ADDRESSES} of a field were not read")
     found = walk(part, tree)
     title, quotes = bare_title(document.title), IN_NEW_MAIL
     if _FORWARD.match(document.title):
