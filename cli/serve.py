@@ -127,12 +127,12 @@ def _stop(opened: Session) -> int | None:
 
 
 def _state(opened: Session) -> dict[str, Any]:
-    from engine.serve.process import ConnectionLost, connect, identity
+    from engine.serve.process import Broken, connect, identity
 
     said: dict[str, Any] = {}
     current = False
     if link := connect(opened.home):
-        with suppress(ConnectionLost), closing(link):
+        with suppress(Broken), closing(link):
             link.send("status", {})
             said = next(link.answers())
             current = link.hello.get("identity") == identity(opened.home, opened.environ)

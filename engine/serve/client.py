@@ -49,9 +49,9 @@ def call(opened: Session, operation: Callable[Concatenate[Session, P], T], *give
     assert not named
     opened.on_wait()  # before slow imports
     if _server_may_answer(opened) and (link := reach_or_start(opened)):
-        from engine.serve.process import Broken, ConnectionLost, request, unpack
+        from engine.serve.process import Broken, request, unpack
 
-        with suppress(ConnectionLost, Broken), closing(link):
+        with suppress(Broken), closing(link):
             asked = request(opened, "", AskOptions(), streams=False)
             link.send("call", {"name": operation.__name__, "request": asked, "given": json_values(list(given))})
             frame = next(link.answers(opened.on_beat))
@@ -78,10 +78,10 @@ def ask_server(opened: Session, text: str, options: AskOptions, say: OnText, *, 
     """Answer through the resident process; None if this process must, which then may load a model."""
     if not _server_may_answer(opened):
         return None
-    from engine.serve.process import Broken, ConnectionLost, answered, request, start
+    from engine.serve.process import Broken, answered, request, start
 
     if link := reach_or_start(opened):
-        with suppress(ConnectionLost, Broken), closing(link):
+        with suppress(Broken), closing(link):
             link.send("ask", {"request": request(opened, text, options, streams=streams)})
             for frame in link.answers(opened.on_beat):
                 if frame["kind"] != "piece":
@@ -137,7 +137,7 @@ class ReadAhead:
         """Read ahead for a question as far as it is typed; a process that is not there is started, not waited for."""
         from sqlite3 import Error
 
-        from engine.serve.process import ConnectionLost, request, start
+        from engine.serve.process import Broken, request, start
 
         words = text.split()
         if len(words) < _WORDS or words == self._words:
@@ -152,7 +152,7 @@ class ReadAhead:
                     return
                 self._link, self._words = link, words
                 link.send("ahead", {"request": request(opened, text, options, streams=False)})
-        except (ConnectionLost, PkbError, OSError, Error):  # the question will say it
+        except (Broken, PkbError, OSError, Error):  # the question will say it
             self.end()
 
     def end(self) -> None:
@@ -176,11 +176,11 @@ def work(
     """Run idle jobs in the resident process, or in this one by `here` where there is none."""
     link = reach(opened) if opened.there and wants(opened) and not request.dry_run else None
     if link is not None:
-        from engine.serve.process import Broken, ConnectionLost, unpack
+        from engine.serve.process import Broken, unpack
         from store.jobs import IdleReport
 
         # Else finished jobs are recorded; the current one starts again.
-        with suppress(ConnectionLost, Broken), closing(link):
+        with suppress(Broken), closing(link):
             link.send("idle", {"request": json_values(request), "now": opened.now.isoformat()})
             for frame in link.answers():
                 if frame["kind"] != "piece":

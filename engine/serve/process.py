@@ -37,7 +37,7 @@ Frame = dict[str, Any]
 
 
 class Broken(Exception):
-    """The input is not a frame."""
+    """The input is not a frame, or the resident process is gone or hangs."""
 
 
 def encode(kind: str, values: Mapping[str, Any]) -> bytes:
@@ -182,10 +182,6 @@ SILENCE_S = 2.0  # a busy process sends a heartbeat four times as often
 _END_S, _RETRY_S = 5.0, 0.005  # a process that holds gigabytes ends slowly
 
 
-class ConnectionLost(Exception):
-    """The resident process is gone, or hangs."""
-
-
 class ServerLink:
     """An open connection to the resident process; `hello` is its first frame."""
 
@@ -196,22 +192,22 @@ class ServerLink:
         self.hello = self.receive()
 
     def send(self, kind: str, values: Mapping[str, Any]) -> None:
-        """Send a frame; ConnectionLost where it is not accepted or too long."""
+        """Send a frame; Broken where it is not accepted or too long."""
         try:
             self._end.sendall(encode(kind, values))
         except TimeoutError:
             self._kill()
-        except (OSError, Broken):
-            raise ConnectionLost from None
+        except OSError:
+            raise Broken from None
 
     def receive(self) -> Frame:
-        """Return the next frame; ConnectionLost where the process ends, or is silent for too long and is killed."""
+        """Return the next frame; Broken where the process ends, or is silent for too long and is killed."""
         try:
             return decode(self._in.readline(LIMIT))
         except TimeoutError:
             self._kill()
-        except (OSError, Broken):  # the latter also where it ends in the middle
-            raise ConnectionLost from None
+        except OSError:
+            raise Broken from None
 
     def answers(self, on_beat: Callable[[], None] = lambda: None) -> Iterator[Frame]:
         """Yield the frames that come; a heartbeat calls `on_beat` instead."""
@@ -235,7 +231,7 @@ class ServerLink:
             while self._lock.is_taken() and time.monotonic() < until:
                 os.kill(self.pid, 0)
                 time.sleep(_RETRY_S)
-        raise ConnectionLost
+        raise Broken
 
 
 def lock_of(home: Home) -> Path:
@@ -248,7 +244,7 @@ def connect(home: Home) -> ServerLink | None:
     for path in socket_paths(home.data):
         end = socket.socket(socket.AF_UNIX)
         end.settimeout(SILENCE_S)
-        with suppress(OSError, ConnectionLost):
+        with suppress(OSError, Broken):
             if is_private(path.parent):
                 end.connect(str(path))
                 if (pid := own_peer(end)) is not None:
@@ -284,7 +280,7 @@ def start(opened: "Session") -> bool:
 def stop(home: Home, timeout_s: float) -> bool:
     """Stop the process once its requests are answered; returns whether it ended in time."""
     if link := connect(home):
-        with suppress(ConnectionLost), closing(link):
+        with suppress(Broken), closing(link):
             link.send("stop", {})
     lease, until = Lease(lock_of(home)), time.monotonic() + timeout_s
     while lease.is_taken():

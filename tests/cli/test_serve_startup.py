@@ -11,7 +11,7 @@ from threading import Timer
 
 import pytest
 
-from engine.serve.process import TRIES, ConnectionLost
+from engine.serve.process import TRIES, Broken
 from store.locks import Lease
 from tests.cli.serving import Served, wait
 from tests.demo import NANO
@@ -100,7 +100,7 @@ def test_it_exits_when_its_answers_were_read(home: Served) -> None:
             link.send("status", {})
         link.send("stop", {})
         assert [link.receive()["kind"] for _ in range(asked)] == ["status"] * asked
-        with pytest.raises(ConnectionLost):
+        with pytest.raises(Broken):
             link.receive()
     wait(lambda: not home.is_there)
 
