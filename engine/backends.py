@@ -252,9 +252,9 @@ class Generative(Retriever, ABC):
         if self.roles and synthesis(question.text):  # a model so small writes nonsense
             return write(*about, self._least)
         if evidence.passages and synthesis(question.text):
-            written = synthesize(self.load, *about, self._options())
+            written = synthesize(*about, self._options())
         else:
-            written = generate(self.load, *about, self._options(), on_text)
+            written = generate(*about, self._options(), on_text)
         return replace(written, adapter=adapter.name) if adapter else written
 
     def prefill(self, question: "Question", evidence: Evidence, trace: Trace) -> None:
@@ -263,7 +263,7 @@ class Generative(Retriever, ABC):
         from engine.text.question import synthesis
 
         if not evidence.fact and not synthesis(question.text):  # which is read in parts, by other prompts
-            prefill_prompt(self.load, question, self.narrow(question, evidence), trace, self._options())
+            prefill_prompt(question, self.narrow(question, evidence), trace, self._options())
 
     def narrow(self, question: "Question", evidence: Evidence) -> Evidence:
         """Return the evidence, of which the model is shown the two sources that the reader finds likeliest to answer.
@@ -282,7 +282,7 @@ class Generative(Retriever, ABC):
     def _options(self) -> "GenerateOptions":
         from engine.llm.generate import GenerateOptions
 
-        return GenerateOptions(self.name, self._now, self._most, self.drafts, self.about, self._judge)
+        return GenerateOptions(self.load, self.name, self._now, self._most, self.drafts, self.about, self._judge)
 
     def _judge(self, question: "Question", evidence: Evidence) -> "Judge | None":
         """Return what judges the answers to a question, None where words have to."""

@@ -175,10 +175,11 @@ Judge = Callable[[ParsedAnswer], Answer]  # returns what is answered where a mod
 class GenerateOptions(Struct, frozen=True):
     """How an answer is generated: by the model of this name, as of `now`, in at most `max_tokens` tokens.
 
-    Of the tokens up to `drafts` at a time are guessed from what was read. `gate` returns the judge of answers to a
-    question, None if words decide.
+    `load` returns the model. Of the tokens up to `drafts` at a time are guessed from what was read. `gate` returns the
+    judge of answers to a question, None if words decide.
     """
 
+    load: Callable[[], PromptReader]
     name: str
     now: datetime
     max_tokens: int
@@ -188,18 +189,13 @@ class GenerateOptions(Struct, frozen=True):
 
 
 def generate(
-    load: Callable[[], PromptReader],
-    question: Question,
-    evidence: Evidence,
-    trace: Trace,
-    options: GenerateOptions,
-    say: OnText | None = None,
+    question: Question, evidence: Evidence, trace: Trace, options: GenerateOptions, say: OnText | None = None
 ) -> Answer:
     """Answer from the evidence, and `say` it as it grows; where nothing was retrieved the model is not even loaded."""
     if not evidence.passages:
         return Answer(question.text, None, "full", "model", options.name, (), trace.ms())
     with trace.step("model") as step:
-        reading = load()
+        reading = options.load()
         step.note = options.about
     judge = options.gate(question, evidence)  # then nothing is shown before it is known what is answered
     with trace.step("prompt") as step:
@@ -296,14 +292,12 @@ def _measured(
     return replace(reply, tier=tier, model=options.name, tokens=tokens, ms=trace.ms())
 
 
-def prefill_prompt(
-    load: Callable[[], PromptReader], question: Question, evidence: Evidence, trace: Trace, options: GenerateOptions
-) -> None:
+def prefill_prompt(question: Question, evidence: Evidence, trace: Trace, options: GenerateOptions) -> None:
     """Prefill all of a question's prompt but its last segment, and cache that, if KV is kept; nothing is answered.
 
     While it is typed, step by step: often the last word tells the source, and what is cancelled leaves all whole steps.
     """
-    if not evidence.passages or (kept := (reading := load()).kept) is None:
+    if not evidence.passages or (kept := (reading := options.load()).kept) is None:
         return
     *before, _ = segments_of(reading, question, evidence, options.now, options.max_tokens).ids
     step = sys.maxsize if reading.ropes else kept.store.sub_step  # part of a block is of no use
@@ -367,12 +361,10 @@ def _write(
     return output.text, (segments.count, sum(found.reused), output.tokens)
 
 
-def synthesize(
-    load: Callable[[], PromptReader], question: Question, evidence: Evidence, trace: Trace, options: GenerateOptions
-) -> Answer:
+def synthesize(question: Question, evidence: Evidence, trace: Trace, options: GenerateOptions) -> Answer:
     """Answer from all of the evidence, in lines whose numbers and most words a source holds, each with its number."""
     with trace.step("model"):
-        run = _Synthesis(load(), question, trace, options)
+        run = _Synthesis(options.load(), question, trace, options)
     text = run.answer(evidence)
     with trace.step("cite") as step:
         lines = [line for span in sentences(text) if (line := text[span.start : span.end].strip(_MARKS))]

@@ -183,12 +183,12 @@ def by_model(folder: Path, mode: str, held: ExitStack, *, plain: bool, cache: Pa
     """Return what answers by a model alone while `held` is open."""
     reader, settings = open_reader(folder, mode, plain=plain, cache=cache, held=held), Settings()
     drafts = 0 if mode == "no-drafts" else settings.experiment.drafts
-    options = GenerateOptions(folder.name, NOW, settings.model.max_tokens, drafts)
+    options = GenerateOptions(lambda: reader, folder.name, NOW, settings.model.max_tokens, drafts)
 
     def answer(question: Question, evidence: Evidence) -> Answer:
         trace = Trace()
         with ordered(best_last if mode == "best-last" else in_document_order):
-            made = generate(lambda: reader, question, evidence, trace, options)
+            made = generate(question, evidence, trace, options)
         trace.keep()
         return made
 

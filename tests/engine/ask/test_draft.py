@@ -55,7 +55,8 @@ class Guessing(ScriptedModel):
 )
 def test_what_was_read_is_guessed(said: str, guess: str) -> None:
     model = Guessing(["Friday"])
-    generate(lambda: PromptReader(model), WHAT, EVIDENCE, Trace(), GenerateOptions("scripted", NOW, 50, drafts=8))
+    options = GenerateOptions(lambda: PromptReader(model), "scripted", NOW, 50, drafts=8)
+    generate(WHAT, EVIDENCE, Trace(), options)
     assert model.drafts
     model.drafts.learn()
     for id in model.tokens(said):

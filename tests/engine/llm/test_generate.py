@@ -40,8 +40,8 @@ EVIDENCE = Evidence((BEST, SECOND), ("Ben0", "Ann0", "Ann1"), 1.0)
 def ask(model: ScriptedModel, evidence: Evidence = EVIDENCE, most: int = 50) -> tuple[Answer, list[str], Trace]:
     told: list[str] = []
     trace = Trace()
-    options = GenerateOptions("scripted", NOW, most)
-    written = generate(lambda: PromptReader(model), QUESTION, evidence, trace, options, told.append)
+    options = GenerateOptions(lambda: PromptReader(model), "scripted", NOW, most)
+    written = generate(QUESTION, evidence, trace, options, told.append)
     return written, told, trace
 
 
@@ -82,8 +82,9 @@ def test_an_answer_streams_and_its_source_is_quoted() -> None:
 
 def test_nothing_is_computed_ahead_where_no_kv_is_kept(tmp_path: Path) -> None:
     model = Metered(**parts_of(load(NANO, name="nano", cache=tmp_path, memory_share=0.9)))
-    trace, options = Trace(asked=False, goes_on=lambda: True), GenerateOptions("nano", NOW, 50)
-    prefill_prompt(lambda: PromptReader(model), QUESTION, EVIDENCE, trace, options)
+    trace = Trace(asked=False, goes_on=lambda: True)
+    options = GenerateOptions(lambda: PromptReader(model), "nano", NOW, 50)
+    prefill_prompt(QUESTION, EVIDENCE, trace, options)
     assert model.work.read == 0
 
 
@@ -92,8 +93,9 @@ def test_what_is_cancelled_while_it_is_typed_leaves_every_whole_step(tmp_path: P
     model = Metered(**parts_of(nano))
     box, goes_on = Box(tmp_path, model), iter([True, True, False])
     reading = PromptReader(model, KvBinding(box.store, ROOT, model, MeasuredCosts(box.ledger, "root")))
-    trace, options = Trace(asked=False, goes_on=lambda: next(goes_on)), GenerateOptions("nano", NOW, 50)
-    prefill_prompt(lambda: reading, QUESTION, EVIDENCE, trace, options)
+    trace = Trace(asked=False, goes_on=lambda: next(goes_on))
+    options = GenerateOptions(lambda: reading, "nano", NOW, 50)
+    prefill_prompt(QUESTION, EVIDENCE, trace, options)
     assert (model.work.read, len(box.files())) == (32, 1)
     segments = segments_of(reading, QUESTION, EVIDENCE, NOW, 50).ids
     read, found = box.read(segments)
@@ -113,8 +115,8 @@ def judged(said: list[str], *, borne: bool) -> tuple[Answer, list[str], Trace]:
         return replace(quoted, text=found.answer, writer="model", highlight=None, grade="answer") if borne else quoted
 
     told, trace = list[str](), Trace()
-    options = GenerateOptions("scripted", NOW, 50, gate=lambda *_: judge)
-    written = generate(lambda: PromptReader(ScriptedModel(said)), QUESTION, EVIDENCE, trace, options, told.append)
+    options = GenerateOptions(lambda: PromptReader(ScriptedModel(said)), "scripted", NOW, 50, gate=lambda *_: judge)
+    written = generate(QUESTION, EVIDENCE, trace, options, told.append)
     return written, told, trace
 
 
@@ -181,7 +183,7 @@ def test_where_an_answer_is_cut_changes_nothing_that_is_stored_of_its_prompt(tmp
             Trace(),
             partial(PromptReader, nano, KvBinding(box.store, ROOT, nano, MeasuredCosts(box.ledger, "root"))),
         )
-        answer = generate(reading, QUESTION, EVIDENCE, trace, GenerateOptions("nano", NOW, most))
+        answer = generate(QUESTION, EVIDENCE, trace, GenerateOptions(reading, "nano", NOW, most))
         trace.keep()
         stored.append([path.read_bytes() for path in box.files()])
         answers.append(answer)
@@ -240,6 +242,6 @@ def test_an_answer_that_is_cut_says_so() -> None:
 
 def test_without_evidence_the_model_is_not_even_loaded() -> None:
     nothing = Evidence((), (), 1.0)
-    options = GenerateOptions("scripted", NOW, 50)
-    reply = generate(partial(pytest.fail, "loaded"), QUESTION, nothing, Trace(), options)
+    options = GenerateOptions(partial(pytest.fail, "loaded"), "scripted", NOW, 50)
+    reply = generate(QUESTION, nothing, Trace(), options)
     assert (reply.text, reply.sources, reply.tokens) == (None, (), None)
