@@ -349,16 +349,16 @@ class LocalModel(Generative):
     def _calibrated(self, model: "Mlx") -> "Mlx":
         """Have a model compute in the steps found at its first load on this GPU; on a processor they are fixed."""
         from engine.kv.costs import calibrate, calibration
-        from engine.models.load import Trial
+        from engine.models.load import compute_s, restore_s
         from engine.models.runtime import device
         from store.kv_files import root_key
 
         if device() == "cpu":
             return model
         root = root_key(self._arithmetic(model)).hex()
-        trial = Trial(dataclasses.replace(model, yield_point=lambda: None), self._opened.home.cache)
-        about = (model.name, model.context, trial.compute_s, trial.restore_s)
-        found = calibration(self._opened.ledger, root, lambda: calibrate(*about))
+        tried = dataclasses.replace(model, yield_point=lambda: None)
+        ways = (partial(compute_s, tried), partial(restore_s, tried, self._opened.home.cache))
+        found = calibration(self._opened.ledger, root, lambda: calibrate(model.name, model.context, *ways))
         self._keeps = self._keeps and found.saves_time  # else computing KV is sooner than loading it
         return dataclasses.replace(model, sub_step=found.sub_step)
 

@@ -187,28 +187,22 @@ def load(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """Measures what a loaded model takes on its device; files are written below a folder."""
+def compute_s(model: Mlx, tokens: int) -> float:
+    """Return the seconds that a model takes on its device to compute tokens in one call."""
+    model = replace(model, sub_step=tokens)
+    return _best_s(lambda: model.prefill(model.begin(), _ids(tokens)))
 
-    model: Mlx
-    folder: Path
 
-    def compute_s(self, tokens: int) -> float:
-        """Return the seconds of computing tokens in one call."""
-        model = replace(self.model, sub_step=tokens)
-        return _best_s(lambda: model.prefill(model.begin(), _ids(tokens)))
-
-    def restore_s(self, tokens: int) -> float:
-        """Return the seconds of restoring tokens from a file in memory; 0 for a model whose KV cannot be stored."""
-        if not kv_cache.form(self.model.begin()).name:
-            return 0.0
-        cache = self.model.begin()
-        captured = self.model.prefill(cache, _ids(tokens))
-        with TemporaryDirectory(dir=self.folder) as folder:
-            path = Path(folder, f"trial{SUFFIX}")
-            write(path, Header(b"", b"", b"", b"", ()), kv_cache.cut(cache, 0, tokens, captured))
-            return _best_s(lambda: self.model.restore([path]))
+def restore_s(model: Mlx, below: Path, tokens: int) -> float:
+    """Return the seconds of restoring tokens from a file in memory; 0 for a model whose KV cannot be stored."""
+    cache = model.begin()
+    if not kv_cache.form(cache).name:
+        return 0.0
+    captured = model.prefill(cache, _ids(tokens))
+    with TemporaryDirectory(dir=below) as folder:
+        path = Path(folder, f"trial{SUFFIX}")
+        write(path, Header(b"", b"", b"", b"", ()), kv_cache.cut(cache, 0, tokens, captured))
+        return _best_s(lambda: model.restore([path]))
 
 
 def _ids(tokens: int) -> list[int]:

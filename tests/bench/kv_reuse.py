@@ -26,7 +26,7 @@ from typing import Any
 from engine.kv.costs import MeasuredCosts, calibrate
 from engine.kv.restore import KvBinding, PromptReader, keep, prefill
 from engine.models import runtime
-from engine.models.load import Trial, load
+from engine.models.load import compute_s, load, restore_s
 from engine.models.mlx import Mlx
 from engine.models.runtime import device
 from engine.models.types import Ids
@@ -254,8 +254,7 @@ def calibrated(model: Mlx, folder: Path) -> Mlx:
     """Have a model compute in the steps that pkb finds for it on a GPU, and print them; on a processor as it does."""
     if device() == "cpu":
         return model
-    trial = Trial(model, folder)
-    found = calibrate(model.name, model.context, trial.compute_s, trial.restore_s)
+    found = calibrate(model.name, model.context, partial(compute_s, model), partial(restore_s, model, folder))
     print(found)
     return replace(model, sub_step=found.sub_step)
 

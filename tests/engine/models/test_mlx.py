@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.models import kv_cache, runtime
-from engine.models.load import Trial, load
+from engine.models.load import compute_s, load, restore_s
 from engine.models.mlx import Mlx
 from engine.models.runtime import Device, device
 from engine.models.types import Drafter, Frame, LanguageModel, spelled
@@ -432,6 +432,6 @@ def test_the_need_of_a_folder_is_that_of_its_weights(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bits", [0, 8])  # read into place, and through MLX
 def test_a_trial_measures_both_ways_and_leaves_no_file(model: Mlx, tmp_path: Path, bits: int) -> None:
-    trial = Trial(replace(model, bits=bits), tmp_path)
-    assert min(trial.compute_s(70), trial.restore_s(70)) > 0
+    tried = replace(model, bits=bits)
+    assert min(compute_s(tried, 70), restore_s(tried, tmp_path, 70)) > 0
     assert list(tmp_path.iterdir()) == []
