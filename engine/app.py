@@ -461,11 +461,10 @@ class Pkb:
 
     def run_jobs(self, request: "IdleRequest", on_progress: OnProgress = lambda *_: None) -> "IdleReport":
         """Run background jobs, in the background server if there is one; then, in the time left, those of users."""
-        from engine.idle.scheduler import run_idle
         from store.readers import UserBook
 
         session = self.session
-        report = work(session, request, on_progress, lambda: run_idle(session, request, on_progress))
+        report = work(session, request, on_progress)
         for home in () if request.dry_run else UserBook(session.home).homes():
             session.models.forget()
             session.models.free()

@@ -170,10 +170,8 @@ def follow_up_writer(opened: Session) -> "Write | None":
     return lambda text, before: call(opened, operations.completed, text, json_values(list(before)))
 
 
-def work(
-    opened: Session, request: "IdleRequest", on_progress: "OnProgress", here: "Callable[[], IdleReport]"
-) -> "IdleReport":
-    """Run idle jobs in the resident process, or in this one by `here` where there is none."""
+def work(opened: Session, request: "IdleRequest", on_progress: "OnProgress") -> "IdleReport":
+    """Run idle jobs in the resident process, or in this one where there is none."""
     link = reach(opened) if opened.there and wants(opened) and not request.dry_run else None
     if link is not None:
         from engine.serve.process import Broken, unpack
@@ -186,4 +184,6 @@ def work(
                 if frame["kind"] != "piece":
                     return unpack(IdleReport, frame.get("report"))
                 on_progress(*unpack(tuple[str, int, int | None], frame.get("progress")))
-    return here()
+    from engine.idle.scheduler import run_idle
+
+    return run_idle(opened, request, on_progress)
