@@ -11,6 +11,7 @@ from cli import output
 from cli.output import Json, agreed, bars, session
 from engine import inventory
 from engine.models import lookup, runtime
+from engine.models.adapters import AdapterFolder
 from engine.operations import absolute_path
 from engine.session import Session
 from engine.settings import SERVED
@@ -56,7 +57,7 @@ def show(as_json: Json = False) -> None:
         rows, problem = inventory.list_models(opened)
     files = lookup.gguf_files(os.environ)
     if as_json:
-        gguf = [{"name": file.name, "path": str(file.path), "bytes": file.bytes} for file in files]
+        gguf = [{"name": file.name, "path": str(file.path), "bytes": file.path.stat().st_size} for file in files]
         output.data({"models": rows, "gguf": gguf, "problem": problem and problem.message})
         return
     width = max(len(row["name"]) for row in rows) + len("@01234567")
@@ -68,7 +69,7 @@ def show(as_json: Json = False) -> None:
         sizes = f"{size(row['bytes']):>8}  {fit}" if row["folder"] else built_in
         print(f"{'*' if row['in_use'] else ' '} {name:<{width}}  {what:<7}  {sizes}")
     for file in files:
-        print(f"  {plain(file.name):<{width}}  GGUF     {size(file.bytes):>8}  pkb model use converts it")
+        print(f"  {plain(file.name):<{width}}  GGUF     {size(file.path.stat().st_size):>8}  pkb model use converts it")
     if problem:
         output.say(f"pkb: {problem.message}; try: {problem.next_step}")
 
@@ -257,7 +258,7 @@ def take_away(name: AdapterName, yes: Yes = False, as_json: Json = False) -> Non
     Example: pkb adapter rm mail --yes
     """
     with session() as opened:
-        if name not in inventory.adapter_folder(opened).names():
+        if name not in AdapterFolder(opened.home).names():
             raise UsageError(f"there is no adapter {line(name)[:64]}", "pkb adapter list")
         used = any(inventory.adapter_uses(opened, name))
         if not agreed(f"remove {name}?", yes=yes, default=False, step=f"pkb adapter rm {name} --yes"):

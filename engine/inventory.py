@@ -125,11 +125,6 @@ TASKS: tuple[Task, ...] = ("answer", "predict")
 NO_ADAPTER = "none"
 
 
-def adapter_folder(opened: Session) -> AdapterFolder:
-    """Return the adapters of a home."""
-    return AdapterFolder(opened.home.adapters, opened.home.cache / "digests")
-
-
 def local_model_of(opened: Session) -> tuple[lookup.InstalledModel, str]:
     """Return the model in use, and what identifies it; UsageError if none of this machine is, NoModel if it is gone."""
     chosen = opened.settings.model
@@ -144,7 +139,7 @@ def list_adapters(opened: Session) -> list[dict[str, Any]]:
     base = ""
     with suppress(UsageError, NoModel):
         base = local_model_of(opened)[1]
-    folder, found = adapter_folder(opened), list[dict[str, Any]]()
+    folder, found = AdapterFolder(opened.home), list[dict[str, Any]]()
     for name in folder.names():
         about: dict[str, Any] = {"kind": "ordinary", "rank": 0, "digest": "", "bytes": 0, "model": "", "problem": None}
         try:
@@ -182,7 +177,7 @@ def add_adapter(opened: Session, source: Path, name: str) -> tuple[KeptAdapter, 
         adapters.check_fit(open_lazily(found.folder), read)
         adapters.check_values(read)
 
-    kept = adapter_folder(opened).add(source, name, base, found.name, check)
+    kept = AdapterFolder(opened.home).add(source, name, base, found.name, check)
     named = json.loads((kept.files / adapters.CONFIG).read_text("utf-8")).get("model")
     if not isinstance(named, str) or Path(named).name in ("", Path(found.name).name):
         return kept, ""
@@ -192,7 +187,7 @@ def add_adapter(opened: Session, source: Path, name: str) -> tuple[KeptAdapter, 
 def use_adapter(opened: Session, name: str, task: Task | None, collection: str | None) -> None:
     """Choose an adapter, for answers unless a task or a collection is given; `none` alone takes all off. UsageError."""
     if name != NO_ADAPTER:
-        kept = adapter_folder(opened).find(name)
+        kept = AdapterFolder(opened.home).find(name)
         if kept.base != local_model_of(opened)[1]:
             raise UsageError(f"adapter {name} is for {kept.model}, another model", f"pkb model use {kept.model}")
         kept.read()
@@ -224,7 +219,7 @@ def remove_adapter(opened: Session, name: str) -> int:
     """Take an adapter off wherever it is used, then remove it with its KV; returns the bytes freed."""
     from engine.backends import open_store
 
-    folder = adapter_folder(opened)
+    folder = AdapterFolder(opened.home)
     tasks, collections = adapter_uses(opened, name)
     for task in tasks:
         _set(opened, task, "")

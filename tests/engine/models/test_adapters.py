@@ -24,6 +24,7 @@ from engine.models.adapters import (
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from store.errors import PkbError, UsageError
+from store.home import Home
 from tests.effort import examples
 from tests.engine.models.adapter_kit import make_adapter
 from tests.engine.models.shapes import KINDS, add_adapter, make
@@ -282,22 +283,24 @@ def test_junk_is_no_adapter(tmp_path_factory: pytest.TempPathFactory, junk: byte
 
 
 def test_an_adapter_that_was_copied_in_part_is_none(folder: Path, mail: Adapter, tmp_path: Path) -> None:
-    own = AdapterFolder(tmp_path / "home", tmp_path / "notes")
+    home = Home(tmp_path / "home", tmp_path / "cache", tmp_path / "config.toml")
+    own = AdapterFolder(home)
 
     def refuse(_: Adapter) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         own.add(mail.weights.parent, "mail", "base", "model", refuse)
-    assert (own.names(), list((tmp_path / "home").iterdir())) == ([], [])
+    assert (own.names(), list(home.adapters.iterdir())) == ([], [])
     assert own.add(mail.weights.parent, "mail", "base", "model", lambda _: None).read().digest == mail.digest
 
 
 @examples(20)
 @given(st.binary(max_size=120))
 def test_damaged_notes_are_named(tmp_path_factory: pytest.TempPathFactory, junk: bytes) -> None:
-    home = tmp_path_factory.mktemp("home")
-    (home / "mail").mkdir()
-    (home / "mail" / "adapter.json").write_bytes(junk)
+    folder = tmp_path_factory.mktemp("home")
+    home = Home(folder, folder / "cache", folder / "config.toml")
+    (home.adapters / "mail").mkdir(parents=True)
+    (home.adapters / "mail" / "adapter.json").write_bytes(junk)
     with pytest.raises(PkbError, match="mail is damaged"):
-        AdapterFolder(home, home).find("mail")
+        AdapterFolder(home).find("mail")

@@ -11,6 +11,7 @@ from engine.models.adapters import CONFIG, PEFT_WEIGHTS, WEIGHTS, Adapter, Adapt
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from store.errors import PkbError, UsageError
+from store.home import Home
 from tests.engine.models.shapes import KINDS, make
 
 RANK, ALPHA = 4, 12.0
@@ -50,7 +51,7 @@ def saved_by_peft(model: Path, folder: Path, /, dtype: str = "float32", **config
 
 
 def added(source: Path, home: Path, check: Any = lambda _: None) -> KeptAdapter:
-    return AdapterFolder(home, home / "notes").add(source, "mail", "base", "model", check)
+    return AdapterFolder(Home(home, home / "cache", home / "config.toml")).add(source, "mail", "base", "model", check)
 
 
 def logits(model: Mlx) -> np.ndarray:
