@@ -236,9 +236,7 @@ class Tools:
 
         Without `since` or `until`, of the last 30 days.
         """
-        with self._open() as (pkb, notices):
-            found = pkb.open_loops(filters, limit)
-        return _reported(found, notices, "Nothing is open.")
+        return self._report(lambda pkb: pkb.open_loops(filters, limit), "Nothing is open.")
 
     def meeting(
         self,
@@ -247,15 +245,25 @@ class Tools:
         before: Annotated[bool, Field(description="What is still open of it instead, and what changed since.")] = False,
     ) -> Result:
         """Return who was at the newest meeting of a name, what was decided, who does what, and what was left open."""
-        with self._open() as (pkb, notices):
-            found = pkb.meeting(valid_text(name), filters, before=before)
-        return _reported(found, notices, "Nothing was found by its words.")
+        return self._report(lambda pkb: pkb.meeting(valid_text(name), filters, before=before))
 
     def digest(self, filters: Filters = NO_FILTERS) -> Result:
         """Return dates to come, tasks opened and done, decisions, new people and changed answers since a day (7d)."""
+        return self._report(lambda pkb: pkb.digest(filters))
+
+    def _report(self, read: Callable[[Pkb], Report], empty: str = "Nothing was found by its words.") -> CallToolResult:
+        """Return a report: what it is about, and its items, each as one line below its source."""
         with self._open() as (pkb, notices):
-            found = pkb.digest(filters)
-        return _reported(found, notices, "Nothing was found by its words.")
+            found = read(pkb)
+        about, items, lines = [one_line(found.title, 200), line(found.people)], list[dict[str, Any]](), list[str]()
+        for number, one in enumerate(found.items, 1):
+            due, source = one.due.isoformat() if one.due else None, _cited(number, one.source)
+            said = {"for": one.who, "asked by": one.asked_by, "due": due}
+            parts = [one.kind, *(f"{name} {line(value)}" for name, value in said.items() if value)]
+            lines += [*_shown([source]), f"    → {', '.join(parts)}"]
+            items.append({"kind": one.kind, "who": one.who, "asked_by": one.asked_by, "due": due, "source": source})
+        row = {"items": items, "title": about[0], "date": found.date, "people": about[1]}
+        return _result("" if items else empty, [*filter(None, about), *lines], notices, **row)
 
     def people(
         self,
@@ -354,19 +362,6 @@ def _shown(cited: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"    {one['path']}:{first}-{last}"
         yield from (f"    ! {warning}" for warning in one["warnings"])
         yield from (f"    {text}" for text in one["text"].split("\n"))
-
-
-def _reported(found: Report, notices: Sequence[str], empty: str) -> CallToolResult:
-    """Return a report: what it is about, and its items, each as one line below its source."""
-    about, items, lines = [one_line(found.title, 200), line(found.people)], list[dict[str, Any]](), list[str]()
-    for number, one in enumerate(found.items, 1):
-        due, source = one.due.isoformat() if one.due else None, _cited(number, one.source)
-        said = {"for": one.who, "asked by": one.asked_by, "due": due}
-        parts = [one.kind, *(f"{name} {line(value)}" for name, value in said.items() if value)]
-        lines += [*_shown([source]), f"    → {', '.join(parts)}"]
-        items.append({"kind": one.kind, "who": one.who, "asked_by": one.asked_by, "due": due, "source": source})
-    row = {"items": items, "title": about[0], "date": found.date, "people": about[1]}
-    return _result("" if items else empty, [*filter(None, about), *lines], notices, **row)
 
 
 def _result(own: str, theirs: Iterable[str], notices: Sequence[str], **row: Any) -> CallToolResult:
