@@ -272,9 +272,7 @@ class Conversation:
         """Drop the last answer; it is no context for the next then."""
         said, asked, _ = self._asked()
         taken = pkb.reject(asked or said)
-        if self._as_json:
-            output.data({"question": taken.question, "tier": taken.tier})
-        else:
-            print(f"Dropped: {one_line(taken.question, 200)}", end="\n\n", flush=True)
+        row = {"question": taken.question, "tier": taken.tier}
+        output.result(row, f"Dropped: {one_line(taken.question, 200)}\n", as_json=self._as_json)
         if asked is not None and self._turns:
             self._turns[-1] = replace(self._turns[-1], answer=None, focus="")

@@ -299,7 +299,7 @@ def _cut(text: str, width: int) -> str:
 def people(
     name: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="A name, or an address.", autocompletion=output.completes("person")),
+        typer.Argument(metavar="NAME", help="A name, or an address.", autocompletion=output.person),
     ] = None,
     number: Annotated[int, typer.Option("-n", metavar="N", min=1, help="How many people to show.")] = 20,
     same: Annotated[list[str] | None, typer.Option(metavar="ADDRESS", help="Theirs, too: join it for good.")] = None,
@@ -378,9 +378,7 @@ _Output = Annotated[Path | None, typer.Option("--output", metavar="FILE", help="
 def meeting(
     name: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="NAME", help="Title, speaker, day; else the last.", autocompletion=output.completes("title")
-        ),
+        typer.Argument(metavar="NAME", help="Title, speaker, day; else the last.", autocompletion=output.title),
     ] = None,
     before: Annotated[bool, typer.Option("--before", help="Show what is still open of it and what changed.")] = False,
     file: _Output = None,

@@ -56,7 +56,7 @@ def result(row: Mapping[str, Any], said: str | None, *, as_json: bool) -> None:
     if as_json:
         data(row)
     elif said is not None:
-        print(said)
+        print(said, flush=True)
 
 
 _NARROWEST, _WIDEST = 60, 200  # columns
@@ -240,16 +240,16 @@ def completes(kind: Literal["person", "collection", "title", "setting", "model"]
     return complete
 
 
-_person, _collection, _title, _model = (completes(one) for one in ("person", "collection", "title", "model"))
-Sender = Annotated[str | None, typer.Option("--from", metavar="WHO", help="From this person.", autocompletion=_person)]
-Recipient = Annotated[str | None, typer.Option("--to", metavar="WHO", help="To this person.", autocompletion=_person)]
+person, _collection, title, _model = (completes(one) for one in ("person", "collection", "title", "model"))
+Sender = Annotated[str | None, typer.Option("--from", metavar="WHO", help="From this person.", autocompletion=person)]
+Recipient = Annotated[str | None, typer.Option("--to", metavar="WHO", help="To this person.", autocompletion=person)]
 Since = Annotated[str | None, typer.Option(metavar="DAY", help="From this day on: 2024-05-03, 30d or 'last week'.")]
 Until = Annotated[str | None, typer.Option("--until", metavar="DAY", help="Only up to and including this day.")]
 Collection = Annotated[
     str | None, typer.Option("--in", metavar="NAME", help="Only this collection.", autocompletion=_collection)
 ]
 _ONE = "Only this meeting or message: words of its title, or its file."
-InDocument = Annotated[str | None, typer.Option("--doc", metavar="TITLE", help=_ONE, autocompletion=_title)]
+InDocument = Annotated[str | None, typer.Option("--doc", metavar="TITLE", help=_ONE, autocompletion=title)]
 
 
 FILTERS = {"sender": Sender, "recipient": Recipient, "since": Since, "until": Until, "collection": Collection}
