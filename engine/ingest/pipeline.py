@@ -92,7 +92,7 @@ def _commit_batch(ledger: Ledger, knowledge: Knowledge, batch: ParsedBatch) -> I
         placed = {d: catalogue.places(d) for d in sorted({place.document for place in former} - placed_now.keys())}
         removes = [d for d, found in placed.items() if found and all((place.path, d) in gone for place in found)]
         collections = {d.id: {*catalogue.collections(d.id), *placed_now[d.id]} for d in documents}
-        entries, failed = _entries(ledger, documents, batch.prepared, collections, removes)
+        entries, failed = _entries(ledger, documents, batch, collections, removes)
         if failed:
             for file in batch.files:  # which say so; one indexed before stays as it was
                 new = [(one, failed.get(one.document)) for one in file.places[file.recorded :]]
@@ -129,15 +129,11 @@ def _record(catalogue: Catalog, former: Sequence[Place], batch: ParsedBatch, add
 
 
 def _entries(
-    ledger: Ledger,
-    documents: Sequence[Document],
-    prepared: dict[str, PreparedDocument],
-    collections: dict[str, set[str]],
-    removes: Collection[str],
+    ledger: Ledger, documents: list[Document], batch: ParsedBatch, collections: dict[str, set[str]], removes: list[str]
 ) -> tuple[list[IndexedDocument], dict[str, str]]:
     """Return the index entries of documents, none of which counts on one that failed, and the bugs of those."""
     failed = dict[str, str]()
-    ready = _each(documents, lambda one: prepared.pop(one.id, None) or prepare(one), failed)
+    ready = _each(documents, lambda one: batch.prepared.pop(one.id, None) or prepare(one), failed)
     first, now = provenance_of(ledger, list(ready)), datetime.now(UTC)
     known = documents_store.owners(ledger, (digest for one in ready.values() for digest in one.digests))
     while True:
