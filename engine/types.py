@@ -336,6 +336,9 @@ class Passage(Struct, frozen=True):
         return "\n".join(hit.chunk.text for hit in self.hits)
 
 
+Passages = Sequence[Passage]  # what was read for a question
+
+
 class Evidence(Struct, frozen=True):
     """The passages retrieved for a question, best first."""
 

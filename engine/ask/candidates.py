@@ -20,7 +20,7 @@ from engine.text.relative_dates import COMING, NONE, TimeConstraint, is_of_day, 
 from engine.text.spans import Kind, find, time_of
 from engine.text.time_sensitive import instruction_end, plain_words
 from engine.text.words import FUNCTION_WORDS, Span, words
-from engine.types import Grade, Passage
+from engine.types import Grade, Passage, Passages
 from prompts import word_patterns, word_sets
 from store.types import Chunk, replace
 
@@ -93,6 +93,9 @@ class Candidate(Struct, frozen=True):
         return (self.mark.start - at, self.mark.end - at) if self.mark else (0, len(self.text))
 
 
+Candidates = Sequence[Candidate]
+
+
 def content(question: Question) -> tuple[str, ...]:
     """Return the words of the question that say what it is about."""
     # A meeting has a day and a place, which the talk at it need not be about.
@@ -101,7 +104,7 @@ def content(question: Question) -> tuple[str, ...]:
 
 
 def candidates(
-    question: Question, reads: Sequence[Passage], kind: Kind | None = None, when: TimeConstraint = NONE
+    question: Question, reads: Passages, kind: Kind | None = None, when: TimeConstraint = NONE
 ) -> list[Candidate]:
     """Return every sentence of the sources, scored, in their order."""
     found = [_read(question, read, i, kind, when) for i, read in enumerate(reads)]
@@ -226,9 +229,7 @@ class Reading(Struct, frozen=True):
         return "answer" if self.support >= ANSWERS and not self.by_words else "closest"
 
 
-def read_sources(
-    reader: "SpanReader", question: Question, reads: Sequence[Passage], found: Sequence[Candidate]
-) -> Reading:
+def read_sources(reader: "SpanReader", question: Question, reads: Passages, found: Candidates) -> Reading:
     """Have the sources read: reading only the best ones first would save a tenth of the time."""
     names, known = named(question), list[Candidate]()
     marks = dict[tuple[int, int], "Mark"]()  # by source and sentence, their offsets those of the source's text
@@ -258,9 +259,7 @@ def read_sources(
     return Reading(marked, support_of(question, reads, marked, best))
 
 
-def read_words(
-    question: Question, reads: Sequence[Passage], found: Sequence[Candidate], when: TimeConstraint
-) -> Reading:
+def read_words(question: Question, reads: Passages, found: Candidates, when: TimeConstraint) -> Reading:
     """Return the sentences by their words; how likely one answers is how much of the question is said."""
     asked = [word for word in content(question) if not when.coming or word not in when.words]
     held = [_told(read).union(*(one.words for one in found if one.read == number)) for number, read in enumerate(reads)]
@@ -275,9 +274,7 @@ def read_words(
 _BASE, _WHOLE, _NEAR_IT, _COVERS, _AHEAD, _SHARED = -6.0, 7.9, 1.4, 0.87, 5.3, 0.2
 
 
-def read_meaning(
-    embedder: "Embedder", question: Question, reads: Sequence[Passage], found: Sequence[Candidate]
-) -> Reading:
+def read_meaning(embedder: "Embedder", question: Question, reads: Passages, found: Candidates) -> Reading:
     """Return the sentences by how near their vectors, and those of their sources, are to the question's."""
     kind, said = wanted(question), content(question)
     told = [one for one in found if not (NO_ANSWER.fullmatch(one.text) or asks(one.text))]
@@ -301,7 +298,7 @@ def read_meaning(
     return Reading(marked, 1 / (1 + exp(-odds - _AHEAD * min(lead, 1.0))), by_words=True)
 
 
-def is_beyond(question: Question, found: Sequence[Candidate]) -> bool:
+def is_beyond(question: Question, found: Candidates) -> bool:
     """Return whether the reader was not trained on such questions or sources: yes or no, or another language."""
     best = max(found, key=lambda one: one.score, default=None)
     said = plain_words(best.text) if best else []
@@ -315,7 +312,7 @@ def _told(read: Passage) -> frozenset[str]:
 
 
 def _marks(
-    question: Question, chunk: Chunk, at: int, windows: "Sequence[WindowScores]", inside: Sequence[Candidate]
+    question: Question, chunk: Chunk, at: int, windows: "Sequence[WindowScores]", inside: Candidates
 ) -> "Iterator[tuple[tuple[int, int], Mark]]":
     """Yield the best span of each sentence, that of who says it where a person is asked for, and it is the likelier."""
     header = f"{chunk.header}\n"
@@ -334,7 +331,7 @@ def _marks(
             yield (one.read, one.place), replace(by if by and is_said else mark, start=span[0], end=span[1])
 
 
-def support_of(question: Question, reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate) -> float:
+def support_of(question: Question, reads: Passages, found: Candidates, best: Candidate) -> float:
     """Return how likely the best of some marked sentences answers, as it leads on those that say something else."""
     assert best.mark
     said = frozenset(words(best.marked)) - FUNCTION_WORDS
@@ -347,7 +344,7 @@ def support_of(question: Question, reads: Sequence[Passage], found: Sequence[Can
     return 1 / (1 + exp(-odds - _OTHERS * (_NO_SPEAKER if aside is None else aside)))
 
 
-def telling(question: Question, reads: Sequence[Passage], reading: Reading, kind: Kind) -> Reading:
+def telling(question: Question, reads: Passages, reading: Reading, kind: Kind) -> Reading:
     """Return the sentences with a span of the kind: less likely to answer, if the best of all is another's source."""
     found = [one for one in reading.found if one.spans or (one.mark and find(one.text, kind))]
     if not found:
@@ -358,7 +355,7 @@ def telling(question: Question, reads: Sequence[Passage], reading: Reading, kind
     return replace(reading, found=found)
 
 
-def _about_others(question: Question, talk: Sequence[Candidate]) -> float | None:
+def _about_others(question: Question, talk: Candidates) -> float | None:
     """Return the share of what is said of the matter that is about others, less a half; None if no speaker is named."""
     persons = named(question).intersection(*[words(" ".join({one.speaker or "" for one in talk}))])
     idf = idf_of([word for word in content(question) if word not in persons], [one.words for one in talk])
@@ -372,7 +369,7 @@ def _about_others(question: Question, talk: Sequence[Candidate]) -> float | None
     return 0.5 - sum(own) / sum(weights)
 
 
-def _about(persons: frozenset[str], turn: Sequence[Candidate]) -> float:
+def _about(persons: frozenset[str], turn: Candidates) -> float:
     """Return the share of "I" and "you" in a turn that refer to one of these people; 0.5 if there are none."""
     said = " ".join(one.text for one in turn).lower().replace("’", "'").replace("'", " ").split()
     mine, yours = sum(word in ME for word in said), sum(word in YOU for word in said)

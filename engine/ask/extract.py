@@ -5,14 +5,14 @@ sentences, and not why they have their scores.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime, time
 from typing import TYPE_CHECKING, get_args
 
 from msgspec import Struct
 
 from engine.ask import candidates
-from engine.ask.candidates import Candidate, Reading
+from engine.ask.candidates import Candidate, Candidates, Reading
 from engine.ask.followup import WHO_SAID, followed, reason_said, says_nothing
 from engine.ask.updates import latest, says_change, soonest
 from engine.text.dates import spell_date
@@ -22,7 +22,7 @@ from engine.text.relative_dates import CANCELLED, COMING, TimeConstraint, dates_
 from engine.text.spans import Kind, find, time_of, whole
 from engine.text.time_sensitive import Aspect, whole_document_question
 from engine.text.words import Span, words
-from engine.types import Answer, Evidence, Grade, Passage, Trace, resting
+from engine.types import Answer, Evidence, Grade, Passage, Passages, Trace, resting
 from store.catalog import Catalog
 from store.search import Reader
 from store.types import Hit, Scope, replace
@@ -57,7 +57,7 @@ class SelectedSentence(Struct, frozen=True):
 
 
 def format_answer(
-    question: Question, reads: Sequence[Passage], found: Sequence[Candidate], kind: Kind | None, when: TimeConstraint
+    question: Question, reads: Passages, found: Candidates, kind: Kind | None, when: TimeConstraint
 ) -> SelectedSentence | None:
     """Choose the sentence, and the form: a date, number or name alone, or the sentence."""
     right = [one for one in found if one.day is not False] or found
@@ -157,7 +157,7 @@ def _turn_name(one: Candidate) -> str | None:
     return one.span.speaker if one.span.speaker == one.speaker else None
 
 
-def _event(question: Question, reads: Sequence[Passage]) -> SelectedSentence | None:
+def _event(question: Question, reads: Passages) -> SelectedSentence | None:
     """Return when or where the next, the last or the only event is: by its title, or else by its people and place.
 
     If no event of the title is on the requested side, there is no other answer.
@@ -224,9 +224,9 @@ class Quote(Struct, frozen=True):
 
 def quote(
     question: Question,
-    reads: Sequence[Passage],
+    reads: Passages,
     settings: QuoteSettings | None = None,
-    scored: Sequence[Candidate] = (),
+    scored: Candidates = (),
     reading: Reading | None = None,
 ) -> Quote:
     """Answer a question from what was read for it, or decline; `scored` are its candidates, if they are known."""
@@ -293,7 +293,7 @@ def quote_after(question: Question, evidence: Evidence, settings: QuoteSettings)
 
 
 def _reading(
-    question: Question, reads: Sequence[Passage], found: list[Candidate], settings: QuoteSettings, when: TimeConstraint
+    question: Question, reads: Passages, found: list[Candidate], settings: QuoteSettings, when: TimeConstraint
 ) -> Reading:
     """Return the sentences as the reader scores them; by their words if there is none, or it knows no such questions.
 
@@ -310,7 +310,7 @@ def _reading(
     return replace(reading, support=0.0) if is_other else reading
 
 
-def _read(question: Question, reads: Sequence[Passage], reader: "SpanReader | None") -> Reading:
+def _read(question: Question, reads: Passages, reader: "SpanReader | None") -> Reading:
     when = time_constraint(question, kind := candidates.wanted(question))
     found = candidates.candidates(question, reads, kind, when)
     if reader:
@@ -323,9 +323,7 @@ def _is_of_name(question: Question, kind: Kind | None) -> bool:
     return kind in ("email", "phone") and bool(question.names)
 
 
-def _exact(
-    question: Question, kind: Kind | None, reads: Sequence[Passage], found: Sequence[Candidate]
-) -> SelectedSentence | None:
+def _exact(question: Question, kind: Kind | None, reads: Passages, found: Candidates) -> SelectedSentence | None:
     """Return the answer by rules: of a calendar, unless other mail says that it has changed, or a mail's sender."""
     record = _event(question, reads) if question.asked in COMING and not question.dates else None
     others = (one for one in reads if record and one.hits[0].chunk.role != "event")
@@ -344,7 +342,7 @@ def _exact(
     return _alone(sender, 0) if sender else None
 
 
-def _quotes(found: Sequence[Candidate], count: int) -> tuple[str, ...]:
+def _quotes(found: Candidates, count: int) -> tuple[str, ...]:
     best = dict[int, Candidate]()
     for one in found:
         best[one.read] = max(best.get(one.read, one), one, key=lambda each: each.score)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from engine.ask.candidates import Candidate, Reading
+from engine.ask.candidates import Candidate, Candidates, Reading
 from engine.llm.stopping import complete
 from engine.text.question import ASKING_WORDS, Question, bare, core, understand
 from engine.text.words import FUNCTION_WORDS, content_words, words
@@ -306,7 +306,7 @@ _BECAUSE = re.compile(r"\b(?:because|since|due to|so that|in order to|the (?:mai
 _CONCLUDES = re.compile(r"(?:and )?(?:so|therefore|thus|hence|that['’]?s why|that is why)\b", re.IGNORECASE)
 
 
-def reason_said(found: Sequence[Candidate], said: Candidate) -> list[Candidate]:
+def reason_said(found: Candidates, said: Candidate) -> list[Candidate]:
     """Return the sentences that give an answer's reason: the one before a conclusion, else one of the next."""
     if _CONCLUDES.match(said.text):
         return [one for one in found if (one.read, one.place + 1) == (said.read, said.place)]

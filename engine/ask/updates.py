@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise, product
 from operator import attrgetter
 
-from engine.ask.candidates import NO_ANSWER, Candidate, candidates, content, share, wanted
+from engine.ask.candidates import NO_ANSWER, Candidate, Candidates, candidates, content, share, wanted
 from engine.ask.keys import is_negated, same_answer
 from engine.text.dates import Days
 from engine.text.people import name_and_address
@@ -19,7 +19,7 @@ from engine.text.relative_dates import TimeConstraint, resolve, time_constraint
 from engine.text.spans import Kind, find
 from engine.text.time_sensitive import instruction_end, phrases, plain_words
 from engine.text.words import FUNCTION_WORDS, Span, words
-from engine.types import Evidence, Passage, Trust
+from engine.types import Evidence, Passage, Passages, Trust
 from prompts import word_patterns
 from store.types import replace
 
@@ -119,7 +119,7 @@ def _beside(claims: Sequence[_Claim]) -> _Claim | None:
     return max(known, key=lambda one: (one.covers, one.said.score), default=None)
 
 
-def _claims(question: Question, reads: Sequence[Passage], found: Sequence[Candidate]) -> list[_Claim]:
+def _claims(question: Question, reads: Passages, found: Candidates) -> list[_Claim]:
     kind, asked, whole = wanted(question), content(question), frozenset(content(question))
     own = [[one for one in found if one.read == number] for number in range(len(reads))]
     is_told = any(read.trust_of(hit) < Trust.KNOWN for read in reads for hit in read.hits)  # whatever is known beside
@@ -163,7 +163,7 @@ def _marked(
 
 
 def latest(
-    question: Question, reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate, kind: Kind | None
+    question: Question, reads: Passages, found: Candidates, best: Candidate, kind: Kind | None
 ) -> tuple[Candidate, Candidate | None]:
     """Return the newest sentence with the best one's value, and the last one before it with another value.
 
@@ -186,8 +186,8 @@ class _Values:
     """What sentences give of what a question asks for, beside what the best one gives."""
 
     question: Question
-    reads: Sequence[Passage]
-    found: Sequence[Candidate]
+    reads: Passages
+    found: Candidates
     best: Candidate
     kind: Kind | None
 
@@ -290,7 +290,7 @@ def _names(people: Sequence[str]) -> list[frozenset[str]]:
     return [name for one in people if (name := frozenset(words(name_and_address(one)[0] or one)))]
 
 
-def soonest(reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate, when: TimeConstraint) -> Candidate:
+def soonest(reads: Passages, found: Candidates, best: Candidate, when: TimeConstraint) -> Candidate:
     """Return, of the sentences that cover as much of the question as the best, the one with the earliest occurrence.
 
     A newer sentence can cancel an occurrence; if none is left to come, the best sentence stays.
@@ -307,7 +307,7 @@ def soonest(reads: Sequence[Passage], found: Sequence[Candidate], best: Candidat
     return min(left, key=lambda one: (one.begins or datetime.max, one.read, one.place), default=best)
 
 
-def _around(own: Sequence[Candidate], one: Candidate) -> frozenset[str]:
+def _around(own: Candidates, one: Candidate) -> frozenset[str]:
     return frozenset[str]().union(*(other.words for other in own if abs(other.place - one.place) <= 1))
 
 

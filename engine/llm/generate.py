@@ -28,7 +28,7 @@ from engine.text.spans import find
 from engine.text.terminal import count
 from engine.text.time_sensitive import phrases, plain_words
 from engine.text.words import FUNCTION_WORDS, content_words, sentences, terms, words
-from engine.types import Answer, Evidence, OnText, OpenLoop, Passage, Tier, Trace, resting
+from engine.types import Answer, Evidence, OnText, OpenLoop, Passage, Passages, Tier, Trace, resting
 from prompts import prompt, word_patterns
 from store.kv_files import beginnings
 from store.kv_index import path_keys
@@ -101,7 +101,7 @@ class Cited(Struct, frozen=True):
 
 
 def cite(
-    said: ParsedAnswer, question: str, reads: Sequence[Passage], shown: Sequence[int], *, words_first: bool = False
+    said: ParsedAnswer, question: str, reads: Passages, shown: Sequence[int], *, words_first: bool = False
 ) -> Cited:
     """Check an answer: `shown` has the source, an index into `reads`, of each number that the model was shown, from 1.
 
@@ -139,7 +139,7 @@ def _telling(answer: str, question: str) -> frozenset[str]:
     return (said - frozenset(words(question))) or said
 
 
-def _invents(answer: str, question: str, shown: Sequence[Passage]) -> bool:
+def _invents(answer: str, question: str, shown: Passages) -> bool:
     origins = (chunk.origin for read in shown for chunk in read.chunks)
     known = "\n".join([question, *(f"{read.header}\n{read.text}" for read in shown), *origins]).casefold()
     addresses = [found.rstrip(".,;:!?)]'").casefold() for found in _ADDRESS.findall(answer)]
@@ -151,9 +151,7 @@ def _digits(text: str) -> str:
     return _DIGIT_GAP.sub("", text).lstrip("+(")
 
 
-def _quotes(
-    reads: Sequence[Passage], bearing: Sequence[int], telling: frozenset[str], question: str
-) -> tuple[str, ...]:
+def _quotes(reads: Passages, bearing: Sequence[int], telling: frozenset[str], question: str) -> tuple[str, ...]:
     asked = frozenset(words(question)) - FUNCTION_WORDS
     return tuple(_sentence(read, telling, asked) if i in bearing else "" for i, read in enumerate(reads))
 
