@@ -38,6 +38,7 @@ from store.home import locate
 from store.types import replace
 
 T = TypeVar("T")
+Environ = Mapping[str, str]  # variables by name
 MODEL = "pkb"
 NOT_FOUND = "No answer found in your messages."
 CLOSEST = "Closest passage: "
@@ -332,7 +333,7 @@ async def read_json(request: Request) -> Any:
     return found
 
 
-def work(environ: Mapping[str, str], asked: ChatRequest, post: Callable[[_Event], object], gone: Event) -> None:
+def work(environ: Environ, asked: ChatRequest, post: Callable[[_Event], object], gone: Event) -> None:
     """Answer a question in a thread; `post` is given each piece, and the answer or what went wrong."""
 
     def check() -> None:

@@ -12,7 +12,7 @@ import re
 import secrets
 import socket
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import EADDRINUSE
@@ -41,7 +41,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from engine.app import Pkb
 from engine.http import completions
-from engine.http.completions import LONGEST_BODY, complete, error, failure, json_response, read_json
+from engine.http.completions import LONGEST_BODY, Environ, complete, error, failure, json_response, read_json
 from engine.serve.client import ReadAhead
 from engine.text.terminal import line
 from engine.types import SCHEMA, Filters, ListOptions
@@ -68,13 +68,7 @@ class Params(Filters, frozen=True):
 
 
 def application(
-    environ: Mapping[str, str],
-    *,
-    port: int,
-    token: str,
-    names: Sequence[str] = (),
-    record: bool = False,
-    opens: bool = False,
+    environ: Environ, *, port: int, token: str, names: Sequence[str] = (), record: bool = False, opens: bool = False
 ) -> "RequestGuard":
     """Return the ASGI application of a home, reached on loopback or by some names of this machine.
 
@@ -200,9 +194,7 @@ def read_token(path: Path, *, renew: bool = False) -> str:
 class RequestGuard:
     """Refuses requests that are not for this host and port, not from its own page, or without the token."""
 
-    def __init__(
-        self, app: ASGIApp, environ: Mapping[str, str], *, port: int, token: str, names: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, app: ASGIApp, environ: Environ, *, port: int, token: str, names: Sequence[str] = ()) -> None:
         self._app, self._environ, self._token = app, environ, token.encode()
         self._names = (LOOPBACK, "localhost", *map(_in_address, names))
         # A proxy passes on the name that it was called by, without a port.
@@ -273,7 +265,7 @@ class RequestGuard:
                 return 401, "the token is missing or wrong: pkb serve --http prints it"
         return None
 
-    def _home_of(self, token: str) -> Mapping[str, str] | None:
+    def _home_of(self, token: str) -> Environ | None:
         """Return the environment of the home that a token opens: the owner's own, or a user's."""
         if secrets.compare_digest(token.encode(), self._token):
             return self._environ
@@ -372,7 +364,7 @@ def _as_sent(name: str) -> str:
 
 
 def serve(
-    environ: Mapping[str, str],
+    environ: Environ,
     host: str,
     port: int,
     ready: Callable[[HttpAddress], None],
