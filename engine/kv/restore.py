@@ -132,17 +132,15 @@ def _carried_out(kept: KvBinding, match: Match, spans: Sequence[_Span], way: Way
         return Prefilled(kept.model.begin(), (0,) * len(lengths), (0,) * len(lengths), match.nodes)
     paths = [kept.store.folder.path_of(node.key) for node in match.found]
     if kept.model.reads_ranges:
-        return _divided(kept, match, spans, paths, by_file=way == "load")
+        return _divided(kept, match, spans, paths, way)
     cache = kept.model.restore(paths)
     kept.costs.record_load(len(paths), sum(node.bytes for node in match.found), time.perf_counter() - begun)
     return Prefilled(cache, lengths, lengths, match.nodes)
 
 
-def _divided(
-    kept: KvBinding, match: Match, spans: Sequence[_Span], paths: Sequence[Path], *, by_file: bool
-) -> Prefilled:
+def _divided(kept: KvBinding, match: Match, spans: Sequence[_Span], paths: Sequence[Path], way: Way) -> Prefilled:
     """Compute the first parts while a thread loads the last ones; if all are loaded, a part is a whole file."""
-    parts = [list(found) for _, found in groupby(spans, lambda span: span.file if by_file else span)]
+    parts = [list(found) for _, found in groupby(spans, lambda span: span.file if way == "load" else span)]
     cache, begun = kept.model.begin(), time.perf_counter()
     until = begun + max(LEAST_S, computing_s([span.unit for span in spans]))
     with closing(kept.model.ranges(paths, match.shared, kept.read_at)) as reader:
@@ -151,7 +149,7 @@ def _divided(
             reader.read(parts[number][0].file, parts[number][0].start, parts[number][-1].stop)
 
         units = [_joined([span.unit for span in part]) for part in parts]
-        with Loader(units, load, (UnreadableCache,), until=until, waits=by_file) as loader:
+        with Loader(units, load, (UnreadableCache,), until=until, waits=way == "load") as loader:
             while (number := loader.next()) is not None:
                 for span in parts[number]:
                     since, end = time.perf_counter(), span.position + span.unit.tokens
