@@ -215,6 +215,7 @@ def mcp(
 peer = typer.Typer(help="Add, list and remove machines that share KV caches.", rich_markup_mode=None)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A name of your choice, such as desktop.")]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="The line that pkb peer id prints on that machine.")]
 
 
 @peer.command("id")
@@ -233,11 +234,7 @@ def show_id(as_json: Json = False) -> None:
 
 
 @peer.command("add")
-def add(
-    name: Name,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The line that pkb peer id prints on that machine.")],
-    as_json: Json = False,
-) -> None:
+def add(name: Name, key: Key, as_json: Json = False) -> None:
     """Let a machine read the KV cache of this one, and this one read its.
 
     Example: pkb peer add desktop pkb1:MIIBBzCBuqADAgECAgEBMAUGAytlcDAbMRkwFwYDVQQDDBA0NWQ
