@@ -294,7 +294,7 @@ class Pkb:
         self.close()  # each step opens the home for itself
         with _private_files(), Follow(intervals, polling=polling, aside=[str(home.data), str(home.cache)]) as follow:
             runs = IdleRuns(idle, intervals, listener, environ)
-            watcher = Watcher(follow, intervals, listener, environ, embeds=embed, idle=runs)
+            watcher = Watcher(follow, runs, embeds=embed)
             for root in (*roots, *missing):
                 watcher.add(root)
             for account in accounts:

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -50,38 +51,37 @@ class WatchListener(Protocol):
         """Return a context in which progress is shown."""
 
 
+@dataclass(slots=True)
 class IdleRuns:
     """Runs a command, one process at a time: after a rest, while the machine is idle, and hourly; mutable."""
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        pace: "Intervals",
-        listener: WatchListener,
-        environ: Mapping[str, str],
-        machine: Machine | None = None,
-    ) -> None:
-        self._command, self._pace, self._listener, self._environ = command, pace, listener, environ
-        self._machine = machine or Machine()
-        self._running: subprocess.Popen[str] | None = None
-        self._began = self._next = 0.0
+    command: Sequence[str]
+    pace: "Intervals"
+    listener: WatchListener
+    environ: Mapping[str, str]
+    machine: Machine = field(default_factory=Machine)
+    _running: "subprocess.Popen[str] | None" = field(default=None, init=False)
+    _began: float = field(default=0.0, init=False)
+    _next: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
         self.rest()
 
     def rest(self) -> None:
         """Put the next run off until nothing has changed for a while."""
-        self._next = time.monotonic() + self._pace.rest
+        self._next = time.monotonic() + self.pace.rest
 
     def step(self) -> None:
         """Start a run that is due, or report the one that has ended and plan the next: soon if it was stopped."""
         if self._running is None:
-            due = self._command and time.monotonic() > self._next
+            due = self.command and time.monotonic() > self._next
             if due and self._must_wait():
-                self._next = time.monotonic() + self._pace.busy
+                self._next = time.monotonic() + self.pace.busy
             elif due:
                 self._began, self._next = time.monotonic(), inf
                 self._running = subprocess.Popen(
-                    ["nice", *self._command],
-                    env=self._environ,
+                    ["nice", *self.command],
+                    env=self.environ,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,  # a line
                     stderr=subprocess.STDOUT,
@@ -92,9 +92,9 @@ class IdleRuns:
             said, code, self._running = self._running.communicate()[0].strip(), self._running.returncode, None
             if said:
                 seconds = round(time.monotonic() - self._began, 3)
-                self._listener.tell("idle", None, said=said, message=said, seconds=seconds)
+                self.listener.tell("idle", None, said=said, message=said, seconds=seconds)
             stopped = code < 0 or code in _STOPPED or self._must_wait()
-            self._next = min(self._next, time.monotonic() + (self._pace.busy if stopped else self._pace.again))
+            self._next = min(self._next, time.monotonic() + (self.pace.busy if stopped else self.pace.again))
 
     def close(self) -> None:
         """End the run, which repeats at most one job the next time."""
@@ -104,9 +104,9 @@ class IdleRuns:
 
     def _must_wait(self) -> bool:
         try:
-            with session(self._environ) as opened, opened.home.naming_disk("pkb idle"):
+            with session(self.environ) as opened, opened.home.naming_disk("pkb idle"):
                 opened.make()
-                return why_wait(opened, self._machine) is not None
+                return why_wait(opened, self.machine) is not None
         except (Locked, DiskFull):
             return True
 
@@ -114,18 +114,10 @@ class IdleRuns:
 class Watcher:
     """The watched roots, and the work pending for them; mutable."""
 
-    def __init__(
-        self,
-        follow: "Follow",
-        pace: "Intervals",
-        listener: WatchListener,
-        environ: Mapping[str, str],
-        *,
-        embeds: bool = True,
-        idle: IdleRuns | None = None,
-    ) -> None:
-        self._follow, self._pace, self._listener, self._environ = follow, pace, listener, environ
-        self._embeds, self._idle = embeds, idle
+    def __init__(self, follow: "Follow", idle: IdleRuns, *, embeds: bool) -> None:
+        """Follow roots; `idle` has the pace, the listener and the environment, too."""
+        self._follow, self._idle, self._embeds = follow, idle, embeds
+        self._pace, self._listener, self._environ = idle.pace, idle.listener, idle.environ
         self._roots: dict[str, SourceRoot] = {}
         self._unread: dict[str, SourceRoot] = {}  # whose collection and kind are not in the catalogue yet
         self._unembedded = False
@@ -175,8 +167,7 @@ class Watcher:
         elif self._unembedded:
             self._embed()
         else:
-            if self._idle:
-                self._idle.step()
+            self._idle.step()
             self._follow.wait()
 
     def _read(self, path: str, *, every: bool) -> None:
@@ -196,7 +187,7 @@ class Watcher:
             self._follow.touch(path)
         self._listener.read(path, summary, left, seconds, always=self._unread.pop(path, None) is not None)
         self._unembedded |= self._embeds
-        if self._idle and (summary.kept or summary.removed):
+        if summary.kept or summary.removed:
             self._idle.rest()
 
     def _ingest(self, opened: Session, path: str, *, every: bool) -> "Summary":

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -212,8 +212,9 @@ def watcher(*paths: Path, runs: IdleRuns | None = None, intervals: Intervals = Q
     with session() as opened:
         roots, missing = choose_roots(opened, list(paths), None, None)
         opened.make()
-    with Follow(intervals) as follow, closing(runs) if runs else nullcontext():
-        made = Watcher(follow, intervals, WatchPrinter(as_json=True), os.environ, embeds=False, idle=runs)
+    runs = runs or IdleRuns([], intervals, WatchPrinter(as_json=True), os.environ)
+    with Follow(intervals) as follow, closing(runs):
+        made = Watcher(follow, runs, embeds=False)
         for root in (*roots, *missing):
             made.add(root)
         yield made
