@@ -160,6 +160,9 @@ class Retriever:
             catalog = self._opened.catalogue.within(scope) if scope else self._opened.catalogue
             return reread(self._opened.reader, catalog, read[:-1], scores)
 
+    def prefill(self, question: "Question", evidence: Evidence, trace: Trace) -> None:
+        """Do nothing: quotes have no prompt, and no KV cache of a server's model is kept here."""
+
     def question_vectors(self) -> "QuestionVectors | None":
         """Return the vectors of cached questions; None without the embedder that made them."""
         return self._opened.question_vectors if self._opened.question_embedder else None
@@ -184,9 +187,6 @@ class Extractive(Retriever):
             from engine.ask.extract import write
 
         return write(question, evidence, trace, self._least, self._opened.span_reader)
-
-    def prefill(self, question: "Question", evidence: Evidence, trace: Trace) -> None:
-        """Do nothing: quotes have no prompt."""
 
     def within(self, scope: Scope) -> Backend:
         """Return this backend: the scope does not change how it quotes."""
@@ -257,14 +257,6 @@ class Generative(Retriever, ABC):
             written = generate(*about, self._options(), on_text)
         return replace(written, adapter=adapter.name) if adapter else written
 
-    def prefill(self, question: "Question", evidence: Evidence, trace: Trace) -> None:
-        """Compute and keep the KV tensors of the prompt without answering."""
-        from engine.llm.generate import prefill_prompt
-        from engine.text.question import synthesis
-
-        if not evidence.fact and not synthesis(question.text):  # which is read in parts, by other prompts
-            prefill_prompt(question, self.narrow(question, evidence), trace, self._options())
-
     def narrow(self, question: "Question", evidence: Evidence) -> Evidence:
         """Return the evidence, of which the model is shown the two sources that the reader finds likeliest to answer.
 
@@ -327,6 +319,14 @@ class LocalModel(Generative):
     def load(self) -> "PromptReader":
         """Return the model, which stays in memory, with its KV store."""
         return self._loaded
+
+    def prefill(self, question: "Question", evidence: Evidence, trace: Trace) -> None:
+        """Compute and keep the KV tensors of the prompt without answering."""
+        from engine.llm.generate import prefill_prompt
+        from engine.text.question import synthesis
+
+        if not evidence.fact and not synthesis(question.text):  # which is read in parts, by other prompts
+            prefill_prompt(question, self.narrow(question, evidence), trace, self._options())
 
     @cached_property
     def _loaded(self) -> "PromptReader":
@@ -515,6 +515,3 @@ class ServedModel(Generative):
         reused, generated = min(last.reused, count), last.generated or tokens["generated"]
         tokens |= {"prompt": count, "reused": reused, "computed": count - reused, "generated": generated}
         return replace(written, tokens=tokens)
-
-    def prefill(self, question: "Question", evidence: Evidence, trace: Trace) -> None:
-        """Do nothing: no KV cache of the model is kept here."""
