@@ -39,9 +39,7 @@ def tell(text: str, *, stderr: bool = False, indent: str = "", whole: bool = Fal
     print(unstyled(text) if plainly else text, file=stream, flush=True)
 
 
-def show_answer(
-    answered: AskResult, *, streamed: bool, explain: bool, more: str = "add --all", brief: bool = False
-) -> None:
+def show_answer(answered: AskResult, *, streamed: bool, explain: bool, more: str, brief: bool = False) -> None:
     """Print an answer, unless it was streamed, and the sources that hold it; how it was found goes to stderr.
 
     `more` is what to type for a line on each of the other sources; where it is empty, they are listed. A `brief` answer

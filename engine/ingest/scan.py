@@ -267,9 +267,7 @@ def find_mail(home: Path, is_late: Callable[[], bool]) -> Iterator[MailPlace]:
 Replacement = tuple[Place, str | None]
 
 
-def replacements(
-    former: Sequence[Place], now: Sequence[Place], *, complete: bool = True, anew: bool = False
-) -> list[Replacement]:
+def replacements(former: Sequence[Place], now: Sequence[Place], *, complete: bool, anew: bool) -> list[Replacement]:
     """Return the former places of a file whose documents it no longer holds but holds new versions of.
 
     Both are in order of their items. An incomplete list of new places replaces by Message-ID alone. In a file that was

@@ -325,7 +325,7 @@ def declined(question: str, asked: Synthesis) -> list[str]:
     ]
     reply = Answer(question, None, "full", "quote", None, tuple(sources), {"total": 1.0}, synthesis=asked)
     with redirect_stdout(io.StringIO()) as out:
-        show_answer(AskResult(reply, Trace()), streamed=False, explain=False)
+        show_answer(AskResult(reply, Trace()), streamed=False, explain=False, more="add --all")
     return out.getvalue().splitlines()
 
 
@@ -401,7 +401,7 @@ def test_every_source_that_an_answer_names_is_shown_under_its_number(
     monkeypatch.setenv("COLUMNS", "80")
     reply = listing(*numbers, writer=writer)
     with redirect_stdout(io.StringIO()) as out:
-        show_answer(AskResult(reply, Trace()), streamed=True, explain=False, brief=brief)
+        show_answer(AskResult(reply, Trace()), streamed=True, explain=False, more="add --all", brief=brief)
     shown = re.findall(r"^\s*\[(\d+)\] Mail (\d+)", out.getvalue(), re.MULTILINE)
     assert all(number == title for number, title in shown)
     assert {str(number) for number in numbers} <= {number for number, _ in shown}

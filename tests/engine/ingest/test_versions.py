@@ -385,11 +385,13 @@ def _places(*items: str) -> list[Place]:
 def test_items_are_the_same_by_message_id_else_by_position_between_those_that_stayed(
     former: list[str], now: list[str], pairs: dict[str, str]
 ) -> None:
-    assert {one.document: by for one, by in replacements(_places(*former), _places(*now))} == pairs
+    assert {
+        one.document: by for one, by in replacements(_places(*former), _places(*now), complete=True, anew=False)
+    } == pairs
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), unique=True), st.lists(st.sampled_from("abcdefgh"), unique=True))
 def test_what_stayed_is_never_replaced_and_what_came_replaces_one_at_most(former: list[str], now: list[str]) -> None:
-    found = {one.document: by for one, by in replacements(_places(*former), _places(*now))}
+    found = {one.document: by for one, by in replacements(_places(*former), _places(*now), complete=True, anew=False)}
     assert found.keys() <= set(former) - set(now)
     assert len(former) == 1 or (set(found.values()) <= set(now) and len(set(found.values())) == len(found))
