@@ -59,7 +59,7 @@ def plan_predictions(reasker: Reasker, views: Iterable[View]) -> list[Job]:
     ]
 
 
-def predict(reasker: Reasker, view: View, count: int, is_similar: Callable[[str], bool] | None = None) -> Outcome:
+def predict(reasker: Reasker, view: View, count: int, is_similar: Callable[[str], bool]) -> Outcome:
     """Predict `count` questions from a view and queue them; none that `is_similar` to a stored one."""
     given = shares(view.sources, predicted_use(reasker.ledger), count)
     found = view.predict(count)
@@ -137,10 +137,7 @@ def from_chunks(hits: Iterable[Hit], stride: int, ask: AskAbout) -> list[Predict
 
 
 def pick(
-    found: Iterable[Prediction],
-    shares: Mapping[str, int],
-    known: Iterable[str],
-    is_similar: Callable[[str], bool] | None = None,
+    found: Iterable[Prediction], shares: Mapping[str, int], known: Iterable[str], is_similar: Callable[[str], bool]
 ) -> list[Prediction]:
     """Return the best lasting predictions of each source, up to its share, none known or similar to a known one."""
     seen, left, taken = {"", *map(normalise, known)}, Counter(shares), list[Prediction]()
@@ -149,7 +146,7 @@ def pick(
         if left[one.source] < 1 or compared in seen or not is_lasting(one.question):
             continue
         seen.add(compared)
-        if not (is_similar and is_similar(one.question)):  # which takes longest
+        if not is_similar(one.question):  # which takes longest
             left[one.source] -= 1
             taken.append(one)
     return taken
@@ -308,9 +305,7 @@ _RECENCY = 0.3  # share of the probability that the last chunk lacks against the
 _SWAPPED = {"when is ": "Where is ", "when was ": "Where was ", "where is ": "When is ", "where was ": "When was "}
 
 
-def from_forms(
-    hits: Sequence[Hit], past: Sequence[str], is_over: Callable[[], bool] = lambda: False
-) -> list[Prediction]:
+def from_forms(hits: Sequence[Hit], past: Sequence[str], is_over: Callable[[], bool]) -> list[Prediction]:
     """Return past questions about new chunks' names and subjects, and with where for when; OutOfTime once `is_over`."""
     names = list(dict.fromkeys(name for one in past for name in understand(one, _ANY_DAY).names))
     learned, found = forms(past)[:20], list[Prediction]()

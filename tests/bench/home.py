@@ -122,11 +122,11 @@ class Home:
             Reasker(self.session.ledger, self.session.backend, self.session.settings, NOW),
             new_chunks(self.session),
         )
-        found = from_forms(new, self._asked(self.session.settings.experiment.history))
+        found = from_forms(new, self._asked(self.session.settings.experiment.history), lambda: False)
         limits = dict.fromkeys((one.source for one in found), most)
-        chosen = pick(found, limits, known := self._known())[:most]
+        chosen = pick(found, limits, known := self._known(), lambda _: False)[:most]
         if fill and len(chosen) < most:
-            chosen += pick([about(one) for one in new], {"chunks/form": most - len(chosen)}, known)[
+            chosen += pick([about(one) for one in new], {"chunks/form": most - len(chosen)}, known, lambda _: False)[
                 : most - len(chosen)
             ]
         offer(reasker, [replace(one, probability=0.5) for one in chosen])

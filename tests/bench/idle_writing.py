@@ -104,7 +104,9 @@ def _asking(reader: PromptReader, most: int) -> AskAbout:
 def predictions(source: Source, ask: AskAbout, embedder: Embedder) -> dict[str, Writing]:
     """Return the questions about a document that idle predicts without a model, those by it, and all it predicts."""
     real = embedder.embed([row["question"] for row in source.rows])
-    forms, forms_s = predicted(source, ["history/form"], lambda: from_forms(source.hits, source.past[-_HISTORY:]))
+    forms, forms_s = predicted(
+        source, ["history/form"], lambda: from_forms(source.hits, source.past[-_HISTORY:], lambda: False)
+    )
     model, model_s = predicted(source, ("chunks/model",), lambda: from_chunks(source.hits[:_STRIDE], _STRIDE, ask))
     found = {"forms": (forms, forms_s), "model": (model, model_s), "both": (forms + model, forms_s + model_s)}
     return {
@@ -118,7 +120,7 @@ def predicted(
 ) -> tuple[list[str], float]:
     """Predict questions about a document and choose among them as an idle run does; returns them, and the seconds."""
     began = perf_counter()
-    chosen = pick(predict(), shares(names, {}, _STRIDE), source.past)
+    chosen = pick(predict(), shares(names, {}, _STRIDE), source.past, lambda _: False)
     return [one.question for one in chosen], perf_counter() - began
 
 

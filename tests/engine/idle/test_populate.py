@@ -98,7 +98,7 @@ def test_no_idle_work_is_done_for_an_answer_that_lasts_a_minute(choir: Home, que
     offer(choir.reasker(), [Prediction(question, "history/model", 0.5)])  # as an older version may have queued it
     assert (question in [job.what for job in jobs(choir)]) is lasts
     found = [Prediction(question.upper(), "history/model")]
-    assert len(predict.pick(found, {"history/model": 1}, [])) == lasts
+    assert len(predict.pick(found, {"history/model": 1}, [], lambda _: False)) == lasts
     key = choir.ask(question, decode=False)
     assert (key in [bytes.fromhex(job.subject) for job in refresh.plan_refreshes(choir.reasker())]) is lasts
     choir.ask(question)

@@ -39,14 +39,14 @@ def test_without_anything_to_predict_from_no_model_is_asked(stride: int) -> None
 
 def test_of_each_source_the_best_of_its_share_are_taken() -> None:
     found = [about("When is a?", promise=0.1), about("When is b?", promise=0.9), about("Who is c?", "chunks/model")]
-    assert [one.question for one in pick(found, {"history/form": 1, "chunks/model": 1}, [])] == [
+    assert [one.question for one in pick(found, {"history/form": 1, "chunks/model": 1}, [], lambda _: False)] == [
         "When is b?",
         "Who is c?",
     ]
 
 
 def test_a_source_without_a_share_gives_nothing() -> None:
-    assert pick([about("When is a?")], {"chunks/model": 3}, []) == []
+    assert pick([about("When is a?")], {"chunks/model": 3}, [], lambda _: False) == []
 
 
 def test_what_is_known_or_near_or_the_same_is_left_out() -> None:

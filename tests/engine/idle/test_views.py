@@ -28,7 +28,7 @@ def view(seen: str, of: Callable[[int], Sequence[Prediction]] = numbered) -> Vie
     return View("history", "", seen, ["history/model"], of)
 
 
-def run(home: Home, *views: View, is_similar: Callable[[str], bool] | None = None) -> list[str]:
+def run(home: Home, *views: View, is_similar: Callable[[str], bool] = lambda _: False) -> list[str]:
     """Predict five questions from each view; return the states of the jobs."""
     reasker, by_name = home.reasker(), {one.name: one for one in views}
     jobs = plan_predictions(reasker, views)
