@@ -79,10 +79,6 @@ class Reasker:
         backend = self.backend
         return backend.narrow(found.question, found.evidence) if isinstance(backend, Generative) else found.evidence
 
-    def answer(self, cached: CachedAnswer, *, decode: bool = True) -> Prepared:
-        """Make an entry anew: prefill its prompt and, with `decode`, write its answer."""
-        return self.prepare(cached.question, options_of(cached), cached.source, cached.origin, decode=decode)
-
     def prepare(
         self, question: str, options: AskOptions, source: str, origin: Origin = "predicted", *, decode: bool
     ) -> Prepared:
@@ -160,7 +156,7 @@ def refresh(reasker: Reasker, job: Job) -> Outcome:
         answers.confirm(ledger, key, generation, cached.evidence)
         RefreshCandidates(ledger).remove(key)
         return Outcome()
-    prepared = reasker.answer(cached, decode=decode)
+    prepared = reasker.prepare(cached.question, options_of(cached), cached.source, cached.origin, decode=decode)
     reply = prepared.reply
     if reply and cached.reply and (change := change_of(cached, reply, evidence)):
         because = json.dumps(json_values(change.cause)) if change.cause else ""
@@ -193,7 +189,7 @@ def verify(reasker: Reasker, job: Job) -> Outcome:
     pending, cached = verifications.find(key), bank.find(key)
     if pending is None or cached is None or cached.state != "pending":
         return Outcome("cached")
-    prepared = reasker.answer(cached)
+    prepared = reasker.prepare(cached.question, options_of(cached), cached.source, cached.origin, decode=True)
     reply = prepared.reply
     assert reply, "a verification writes an answer"
     right = keys.same_answer(reply.text, pending.served, reply.span)
