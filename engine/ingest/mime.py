@@ -8,13 +8,12 @@ from email.errors import MessageError
 from email.message import Message
 from functools import lru_cache
 from html import unescape
-from mimetypes import MimeTypes
 
 from msgspec import Struct
 
 from engine.ingest.headers import Headers, clean, decode_text, decode_words, loose_base64, split_header, tidy, visible
 from engine.ingest.html import html_text, is_page
-from engine.ingest.outlook import as_mime
+from engine.ingest.outlook import TYPES, as_mime
 from engine.ingest.scan import COMPOUND, HEAD, TNEF, is_office
 from engine.ingest.types import ParseLimits, UnreadableItem
 from store.types import FilePart, FileText, replace
@@ -127,7 +126,6 @@ _OUTLOOK = re.compile(r"ms-(?:tnef|outlook) |\.msg$|winmail\.dat$", re.IGNORECAS
 _FILES = re.compile(
     r"pdf|office|opendocument|ms-excel|msword|rtf|zip|\.(?:doc|dot|ppt|pps|xls|xlt|od|ott)\w?$", re.IGNORECASE
 )
-_TYPES = MimeTypes()
 _PAGES = {"text/html", "text/x-amp-html", "text/enriched", "text/richtext", "application/xhtml+xml"}
 _READ = {"message/delivery-status", "application/ics", "application/json", "application/xhtml+xml"}
 _INLINE = ("text/plain", "text/html", "text/rtf")
@@ -201,7 +199,7 @@ def _leaf(part: MimePart, tree: Tree, depth: int) -> Leaf:
     inside = replace(tree, limits=replace(limits, members=None))
     try:
         for member, content in limits.members(data) if limits.members and data.startswith(b"PK") else ():
-            kind = _TYPES.guess_type(member)[0] or ""
+            kind = TYPES.guess_type(member)[0] or ""
             inner = MimePart(Headers({}), content, kind, parameters_of(kind), f"{name}/{member}", True)
             found += walk(inner, inside, depth + 1)
     except UnreadableItem as error:

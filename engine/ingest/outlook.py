@@ -276,7 +276,7 @@ def unpack_rtf(data: bytes) -> bytes:
 _AUTHOR, _SENDER = (0x42, 0x5D02, 0x65), (0xC1A, 0x5D01, 0xC1F, 0x5D0A)  # name, and addresses; the last of who made it
 _RECIPIENTS = (("to", 1, 0xE04), ("cc", 2, 0xE03), ("bcc", 3, 0xE02))  # the type of each, and a list of their names
 _FIELDS = {"subject": 0x37, "message-id": 0x1035, "in-reply-to": 0x1042, "references": 0x1039}
-_TYPES = MimeTypes()
+TYPES = MimeTypes()
 # The last is a changed one of a series.
 _EVENTS = ("ipm.appointment", "ipm.schedule.meeting", "ipm.ole.class.{00061055")
 _METHODS = {".request": "REQUEST", ".canceled": "CANCEL", ".resp": "REPLY"}
@@ -329,7 +329,7 @@ def _file(one: _Item) -> bytes:
     if one.message:
         return _part("message/rfc822", _mime(one.message))
     name = clean(one.text(0x3707, 0x3704, 0x3001))[:200]
-    kind = clean(one.text(0x370E)) or _TYPES.guess_type(name)[0] or "application/octet-stream"
+    kind = clean(one.text(0x370E)) or TYPES.guess_type(name)[0] or "application/octet-stream"
     return _part(kind, one.data(0x3701), f"Content-Disposition: attachment; filename*=utf-8''{quote(name)}\n")
 
 
