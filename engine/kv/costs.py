@@ -127,6 +127,7 @@ _CALIBRATIONS = "kv.calibrations"  # the small value of the ledger
 _COUNTS = (64, 128, 256, 512, 1024, 2048)  # tokens of the calls that are tried; mlx-lm's own have 2,048
 _LONG_S = 0.5  # of a call, in which what every call costs does not show any more
 _NEAR_BEST = 0.9  # share of the best rate
+Seconds = Callable[[int], float]  # returns those of so many tokens
 
 
 class Calibration(Struct, frozen=True):
@@ -152,12 +153,10 @@ class Calibration(Struct, frozen=True):
         return f"{step}, no KV cache is kept: computing {self.tokens:,} tokens takes {times}"
 
 
-def calibrate(
-    model: str, most: int, compute_s: Callable[[int], float], restore_s: Callable[[int], float]
-) -> Calibration:
+def calibrate(model: str, most: int, compute_s: Seconds, restore_s: Seconds) -> Calibration:
     """Find a model's step: twice the fewest tokens, and `most` of them, at which a call is near its best rate.
 
-    Half a step is what neighbouring segments are joined to. Both functions return the seconds of so many tokens.
+    Half a step is what neighbouring segments are joined to.
     """
     rates, count, taken = dict[int, float](), 0, 0.0
     for count in (count for count in _COUNTS if count <= max(most, _COUNTS[0])):
