@@ -267,7 +267,7 @@ def optional_parts() -> tuple[OptionalPart, ...]:
     return (
         OptionalPart(served.doctor),
         OptionalPart(adapters.doctor),
-        OptionalPart(sharing.doctor, elsewhere=lambda one: sharing.elsewhere(one.home, one.settings, one.ledger)),
+        OptionalPart(sharing.doctor, elsewhere=lambda one: sharing.elsewhere(one.home, one.settings)),
         OptionalPart(forget=_forget_messages),
     )
 

@@ -189,11 +189,8 @@ def doctor(home: Home, settings: Settings, environ: Mapping[str, str]) -> Checks
     return {"remote": check} if url else {}
 
 
-def elsewhere(home: Home, settings: Settings, ledger: Ledger) -> list[str]:
+def elsewhere(home: Home, settings: Settings) -> list[str]:
     """Return where KV of what is forgotten may be, and what to type there."""
-    found = []
-    if settings.kv.remote:
-        found.append("a peer may hold KV of it (kv.remote); type there: pkb forget")
-    if (home.share / "peers").exists():
-        found.append("machines that share with this one may hold KV of it; type there: pkb forget")
-    return found
+    places = {"a peer may hold KV of it (kv.remote)": bool(settings.kv.remote)}
+    places["machines that share with this one may hold KV of it"] = (home.share / "peers").exists()
+    return [f"{place}; type there: pkb forget" for place, is_so in places.items() if is_so]
