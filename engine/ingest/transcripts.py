@@ -383,15 +383,6 @@ def _document(name: str, text: str, turns: Sequence[DocumentPassage], title: str
     local = date
     if date and not date.utcoffset():  # without a zone, or the UTC of a machine: in the user's
         local = in_users_zone(date) if date.tzinfo is FLOATING else date.astimezone()
-    return Document(
-        # The id must not depend on the time zone of the user.
-        id=content_id("transcript", title, date.isoformat() if date else "", text),
-        kind="transcript",
-        title=title,
-        sender="",
-        recipients=tuple(speakers[:_ATTENDEES]),
-        date=local,
-        message_id=None,
-        text=text,
-        passages=tuple(turns),
-    )
+    # The id must not depend on the time zone of the user.
+    id_ = content_id("transcript", title, date.isoformat() if date else "", text)
+    return Document(id_, "transcript", title, "", tuple(speakers[:_ATTENDEES]), local, None, text, tuple(turns))
