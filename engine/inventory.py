@@ -63,12 +63,10 @@ def memory_budget_of(opened: Session, local: lookup.InstalledModel) -> MemoryBud
 
 def select(opened: Session, name: str, revision: str, *, embeds: bool = False) -> None:
     """Select the model that answers, or embeds; an empty name selects none."""
-    if embeds:
-        save(opened.home.config, "embed.model", name)
-        return
-    # Clear the revision first: after a kill in between, the old one must not apply to the new name.
-    for key, value in (("revision", ""), ("name", name), ("revision", revision)):
-        save(opened.home.config, f"model.{key}", value)
+    # The revision is cleared first: after a kill in between, the old one must not apply to the new name.
+    of_writer = (("model.revision", ""), ("model.name", name), ("model.revision", revision))
+    for key, value in (("embed.model", name),) if embeds else of_writer:
+        save(opened.home.config, key, value)
 
 
 def why_unsupported(name: str, config: Mapping[str, Any]) -> str:
