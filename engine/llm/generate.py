@@ -168,6 +168,7 @@ def _sentence(read: Passage, telling: frozenset[str], asked: frozenset[str]) -> 
 
 
 Judge = Callable[[ParsedAnswer], Answer]  # returns what is answered where a model wrote this
+Load = Callable[[], PromptReader]  # returns the model, which stays in memory
 
 
 class GenerateOptions(Struct, frozen=True):
@@ -177,7 +178,7 @@ class GenerateOptions(Struct, frozen=True):
     judge of answers to a question, None if words decide.
     """
 
-    load: Callable[[], PromptReader]
+    load: Load
     name: str
     now: datetime
     max_tokens: int
@@ -402,9 +403,7 @@ _NUMBERED = re.compile(r"\A\d{1,2}[.):]\s")
 _TOLD = ("date", "task", "question", "decision")  # kinds of items whose quotes can be told in other words
 
 
-def in_words(
-    load: Callable[[], PromptReader], items: Sequence[OpenLoop], goes_on: Callable[[], bool]
-) -> list[OpenLoop]:
+def in_words(load: Load, items: Sequence[OpenLoop], goes_on: Callable[[], bool]) -> list[OpenLoop]:
     """Return items, each with what the model says of it if quote and source support that, while there is time."""
     found, reader = [*items], dataclasses.replace(load(), kept=None)  # each is read once
     places = [at for at, one in enumerate(items) if one.kind in _TOLD]

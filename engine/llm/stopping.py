@@ -7,6 +7,7 @@ each token. Knows no model.
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 REPEATED = "the answer was cut where it began to repeat itself"
 
@@ -177,9 +178,7 @@ class Output:
 def complete(pieces: Iterable[str], most: int, check_time: Callable[[], None] = lambda: None) -> Output:
     """Return up to `most` tokens of text, ended where it repeats itself or with a sentence; `check_time` may raise."""
     output = Output(most)
-    for piece in pieces:
-        if not output.add(piece):
-            break
+    for _ in takewhile(output.add, pieces):
         check_time()
     output.close()
     return output
