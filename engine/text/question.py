@@ -125,6 +125,7 @@ def _understand(text: str, now: datetime, known: frozenset[str], moves: str | No
     # Of a question that means the same on any day, the dates that are the same then; those of no year are.
     found, *others = (dates.find(text, now.date() + timedelta(days)) for days in ((0,) if moves else (0, 1, 400)))
     all_words, foreign = tuple(dict.fromkeys(words(text))), is_foreign(text)
+    telling = words(re.sub(_LISTED["empty"], " ", text, flags=re.I)) if foreign else all_words
     return Question(
         text=text,
         words=all_words,
@@ -134,9 +135,7 @@ def _understand(text: str, now: datetime, known: frozenset[str], moves: str | No
         day=now.date(),
         clock=now if moves == "clock" else None,
         foreign=foreign,
-        empty=frozenset(all_words).difference(words(re.sub(_LISTED["empty"], " ", text, flags=re.I)))
-        if foreign
-        else frozenset(),
+        empty=frozenset(all_words).difference(telling),
     )
 
 
