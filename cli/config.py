@@ -12,6 +12,7 @@ from engine.settings import chosen, find, keys, meanings, save
 from engine.text.terminal import count, line, size, valid_text, wrap
 
 _Key = Annotated[str, typer.Argument(metavar="KEY", help="Such as ask.k.", autocompletion=output.completes("setting"))]
+_Value = Annotated[str, typer.Argument(metavar="VALUE", help="The new value.")]
 config = typer.Typer(help="Show and change settings.", rich_markup_mode=None)
 
 
@@ -27,9 +28,7 @@ def get(key: _Key, as_json: Json = False) -> None:
 
 
 @config.command("set")
-def put(
-    key: _Key, value: Annotated[str, typer.Argument(metavar="VALUE", help="The new value.")], as_json: Json = False
-) -> None:
+def put(key: _Key, value: _Value, as_json: Json = False) -> None:
     """Change one setting in the config file.
 
     Example: pkb config set ask.k 8
