@@ -22,7 +22,6 @@ BUSY_MS = 20_000
 EPOCH: Final = "forget.epoch"  # the counter of how often forgetting began or ended: odd while it goes on
 DOUBTFUL = "tables.doubtful"  # the small value that says that the tables may have other documents or chunks
 CHANGED_SINCE = "changed.since"  # the generation from which on the ledger knows which documents changed
-_EMBEDDED = "embedded.since"  # the small value that tells between which generations nothing but vectors was added
 HOLDS_TEXT = "(depth > 1 OR coalesce(document, '') != '')"  # of nodes of the KV cache: the first of a prompt may not
 UNCOMPACTED = "uncompacted"  # the counter of rows added to LanceDB, or deleted, since its tables were last rewritten
 _APPLICATION_ID = 0x706B6231  # "pkb1"
@@ -131,18 +130,6 @@ class Ledger:
     def raise_generation(self) -> None:
         """Mark what can be retrieved as changed, or about to change."""
         self.add("generation", 1)
-
-    @property
-    def vectors_since(self) -> int:
-        """Return the generation since which nothing changed but vectors that were added."""
-        first, _, last = (self.get(_EMBEDDED) or "").partition(" ")
-        return int(first) if last == str(self.generation) else self.generation
-
-    def raise_by_vectors(self) -> None:
-        """Mark vectors as added, and nothing else."""
-        since = self.vectors_since
-        self.raise_generation()
-        self.set(_EMBEDDED, f"{since} {self.generation}")
 
     def roll_back(self) -> None:
         """End a transaction that was interrupted; nothing where none is open."""

@@ -350,8 +350,12 @@ class VectorStore:
         ids = list(islice(self._queue, after, after + limit))
         return self._tables.select("chunks", among("id", ids), ["id", "header", "text"]) if ids else []
 
-    def put(self, ids: Sequence[str], vectors: "Vectors") -> None:
-        """Store unit vectors, one row an id; ids whose chunk was removed meanwhile are left out."""
+    def put(self, ids: Sequence[str], vectors: "Vectors", *, shows: bool = True) -> None:
+        """Store unit vectors, one row an id; ids whose chunk was removed meanwhile are left out.
+
+        Questions find them at once, or unless it `shows` them once the index lists them: until then, no question has to
+        look for them in the tables, and answers stay valid.
+        """
         columns = ["id", "document", "date", "local", "sender", "recipients", "collections"]
         there = {row["id"]: row for row in self._tables.select("chunks", among("id", ids), columns)}
         rows = [{**there[i], "vector": v} for i, v in zip(ids, vectors, strict=True) if i in there]
@@ -364,8 +368,16 @@ class VectorStore:
                 note_counts(self._ledger, self._tables)
                 self._ledger.rows.executemany(_CHANGED, [(one,) for one in changed])
                 self._ledger.add(UNCOMPACTED, len(rows))
-                self._ledger.raise_by_vectors()
+                if shows:
+                    self._ledger.raise_generation()
         if is_next:
-            self._generation += 1
+            self._generation = self._ledger.generation
             for one in ids:
                 self._queue.pop(one, None)
+
+    def show(self) -> None:
+        """Have questions find all vectors that were stored."""
+        with self._ledger.transaction():
+            sql = "SELECT 1 FROM changed_documents WHERE generation >= ? LIMIT 1"
+            if self._ledger.rows.execute(sql, (self._ledger.generation,)).fetchone():
+                self._ledger.raise_generation()

@@ -9,7 +9,7 @@ searches nothing.
 import secrets
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -241,7 +241,6 @@ class MappedIndex:
     ) -> None:
         self._limits = limits
         self._folder, self._lock = home.index, Lease(home.locks / "index")
-        self._embedder = Lease(home.shared / "embedder.lock")
         self._table_files, self._is_part = TableFiles(ledger, home.tables), home.source is not None
         self._ledger, self._open_tables = ledger, open_tables
         self._state: IndexState | None = None
@@ -253,10 +252,10 @@ class MappedIndex:
     def view(self) -> IndexView:
         """Return the index with all that was committed before; DamagedTable where that cannot be read."""
         for _ in range(_TRIES):
-            state = self._needed()
+            state = self._read_state()
             if state == self._state and self._is_there():
                 return self._view
-            is_whole, is_last = self._renew(state), self._needed() == state
+            is_whole, is_last = self._renew(state), self._read_state() == state
             if is_whole and is_last:
                 self._save()
             if is_whole or is_last:  # what was committed after this call has time until the next one
@@ -335,39 +334,33 @@ class MappedIndex:
         base = self._read_list() or (None if self._ledger.count("chunks") else ShardList(self._read_state(), ()))
         if not rows or base is None or base.state.vectors != self._ledger.vectors:
             return None
-        changed, own = self._changed(base), dict[str, list[Row]]()
+        changed, own = self._changed(base.state), dict[str, list[Row]]()
+        hidden = changed if base.state == self._read_state() else set[str]()  # by vectors alone
         for row in (one for one in rows if one["document"] not in changed):
             own.setdefault(row["document"], []).append(row | {"date": row["date"] and row["date"].astimezone(UTC)})
         parts, every = shards.slices([*map(len, own.values())], self._limits.shard), [*own.values()]
         arrays = (shards.arrays_of([*chain(*every[part.start : part.stop])], {}) for part in parts)
         files = (*base.files, *(self._put(Shard(one))[1] for one in arrays))
         self._published += sum(map(len, every))
-        return lambda: self._publish(base, files, {name: some[0]["collections"] for name, some in own.items()})
+        there = {name: some[0]["collections"] for name, some in own.items()}
+        return lambda: self._publish(base.state, files, there, hidden)
 
-    def _publish(self, base: ShardList, files: Sequence[StoredShard], own: Mapping[str, Sequence[str]]) -> None:
+    def _publish(
+        self, since: IndexState, files: Sequence[StoredShard], own: Mapping[str, Sequence[str]], hidden: Set[str]
+    ) -> None:
         """List files that hold some documents with their collections; what else changed is left to be read."""
         catalog, state = Catalog(self._ledger), self._read_state()
-        later = self._changed(base) - {name for name, those in own.items() if catalog.collections(name) == [*those]}
+        later = self._changed(since) - {name for name, those in own.items() if catalog.collections(name) == [*those]}
         marks = [(state.generation, one) for one in later]
         self._ledger.rows.executemany("UPDATE changed_documents SET generation = ? WHERE document = ?", marks)
         self._ledger.set(_LIST, json.encode(ShardList(state, tuple(files))).decode())
-        if later:
+        if later - hidden:
             self._ledger.raise_generation()  # what is listed is not all there is at that one
 
-    def _changed(self, since: ShardList) -> set[str]:
-        """Return the documents that changed since a list was written."""
+    def _changed(self, since: IndexState) -> set[str]:
+        """Return the documents that changed since a generation, or in it by vectors that questions do not find yet."""
         sql = "SELECT document FROM changed_documents WHERE generation >= ?"
-        return {name for (name,) in self._ledger.rows.execute(sql, (since.state.generation,))}
-
-    def _needed(self) -> IndexState:
-        """Return the state that a question needs: vectors that are being added are listed by whoever adds them."""
-        state = self._read_state()
-        if state == self._state or not self._embedder.is_taken():
-            return state
-        since, listed = self._ledger.vectors_since, self._read_list()
-        able = [one for one in (self._state, listed and listed.state) if one and one.generation >= since]
-        able = [one for one in able if one.vectors == state.vectors]
-        return max(able, key=lambda one: one.generation, default=state)
+        return {name for (name,) in self._ledger.rows.execute(sql, (since.generation,))}
 
     def _read_state(self) -> IndexState:
         return IndexState(self._ledger.generation, self._ledger.vectors)
@@ -387,11 +380,10 @@ class MappedIndex:
             known, reads = self._plan(state, ShardList(self._state, ()))  # what has changed since the last question
             opened: _Opened | None = [*zip(self._files, self._view.shards, strict=True)] if known else []
         else:
-            known, reads = self._plan(state, base)
+            known, reads = (base, {}) if base and base.state == state and not stores else self._plan(state, base)
             opened = self._open(known)
         if self._read_list() != base:
-            state = self._read_state() if stores else self._needed()
-            return self._renew(state, stores=stores)  # another process has just written
+            return self._renew(self._read_state(), stores=stores)  # another process has just written
         if opened is None:
             (known, reads), opened = self._plan(state, None), []
         there = self._table_files.latest("chunks") is not None
@@ -421,8 +413,6 @@ class MappedIndex:
 
         Where all has changed there is no list, and all are read, in order of their ids.
         """
-        if known and known.state == state:
-            return known, {}
         if known and known.state.vectors == state.vectors:
             sql = """SELECT document, chunks FROM changed_documents LEFT JOIN documents ON id = document
                      WHERE changed_documents.generation >= ? ORDER BY +document"""  # +: else all of the table is read
@@ -493,8 +483,8 @@ class MappedIndex:
             kept.append(one)
             files.append(written)
         listed = ShardList(self._state, tuple(files))
-        self._write_list(listed)
-        self._base, self._files, self._view = listed, tuple(files), IndexView(kept)
+        self._base = listed = self._write_list(listed, raises=worn is not None)
+        self._state, self._files, self._view = listed.state, tuple(files), IndexView(kept)
         self._remove_others()
 
     def _remove_others(self) -> None:
@@ -513,13 +503,18 @@ class MappedIndex:
             raise FileNotFoundError(name)
         return Shard(arrays, shard.dead), StoredShard(name, found, shard.dead)
 
-    def _write_list(self, listed: ShardList) -> None:
+    def _write_list(self, listed: ShardList, *, raises: bool = False) -> ShardList:
+        """Write a list and return it: in a generation more, if it `raises` that for vectors that questions now find."""
         with self._ledger.transaction():
+            if raises and self._changed(listed.state):
+                self._ledger.raise_generation()
+                listed = replace(listed, state=self._read_state())
             self._ledger.set(_LIST, json.encode(listed).decode())
             generation, known = listed.state.generation, self._ledger.get(CHANGED_SINCE)
             since = max(int(known or generation), generation - _REMEMBERED)
             self._ledger.set(CHANGED_SINCE, str(since))
             self._ledger.rows.execute("DELETE FROM changed_documents WHERE generation < ?", (since,))
+        return listed
 
     def _read_list(self) -> ShardList | None:
         with suppress(ValueError):

@@ -195,7 +195,10 @@ def embed(
     on_vectors: OnVectors = lambda _ids, _vectors: None,
     cluster: "Cluster | None" = None,
 ) -> Iterator[tuple[int, int]]:
-    """Embed what is missing; yields how much is done and left after each commit, nothing if another process embeds."""
+    """Embed what is missing; yields how much is done and left after each commit, nothing if another process embeds.
+
+    Questions find the vectors once the index is updated, or at the end.
+    """
     with locks.sole("embedder") as locked:
         if not locked:
             return
@@ -205,16 +208,19 @@ def embed(
             with suppress(Locked), locks.exclusive(_TIMEOUT_S):  # else next time
                 store.drop_former()
         done, missing, at_once = 0, store.missing, _AT_ONCE if cluster else 1
-        while groups := [*takewhile(len, (store.wanted(_COMMIT, at * _COMMIT) for at in range(at_once)))]:
-            texts = [[f"{row['header']}\n{row['text']}" for row in rows] for rows in groups]
-            found = cluster.embed_all(embedder, texts) if cluster else map(embedder.embed, texts)
-            for rows, vectors in zip(groups, found, strict=True):
-                ids = [row["id"] for row in rows]
-                with locks.writer():
-                    store.put(ids, vectors)
-                on_vectors(ids, vectors)
-                done, missing = done + len(ids), missing - len(ids)
-                yield done, max(missing, 0)
+        try:
+            while groups := [*takewhile(len, (store.wanted(_COMMIT, at * _COMMIT) for at in range(at_once)))]:
+                texts = [[f"{row['header']}\n{row['text']}" for row in rows] for rows in groups]
+                found = cluster.embed_all(embedder, texts) if cluster else map(embedder.embed, texts)
+                for rows, vectors in zip(groups, found, strict=True):
+                    ids = [row["id"] for row in rows]
+                    with locks.writer():
+                        store.put(ids, vectors, shows=False)
+                    on_vectors(ids, vectors)
+                    done, missing = done + len(ids), missing - len(ids)
+                    yield done, max(missing, 0)
+        finally:
+            store.show()
 
 
 # Processes that read files ahead. Scanning and commits, and with them the order, stay in the one that starts them.

@@ -91,7 +91,7 @@ def write(home: Home, messages: int, begins: Event) -> None:
             while ids:
                 own = next(vectors)
                 with locks.writer():
-                    store.put(ids[: len(own)], own[: len(ids)])
+                    store.put(ids[: len(own)], own[: len(ids)], shows=False)
                     ids = ids[len(own) :]
                     if index.is_behind():
                         index.update()

@@ -86,7 +86,8 @@ def change(opened: Opened, step: IndexedDocument | str | int) -> None:
     if isinstance(step, IndexedDocument):
         opened.keep(step)
     elif isinstance(step, int):
-        embed(opened, step)
+        embed(opened, step, shows=step % 2 == 0)
+        opened.vectors.show()
     elif step == "compact":
         opened.knowledge.compact()
     elif step == "update":
@@ -116,13 +117,13 @@ def move(opened: Opened) -> None:
             opened.catalogue.put_places(place.path, [moved])
 
 
-def embed(opened: Opened, limit: int) -> None:
+def embed(opened: Opened, limit: int, *, shows: bool = True) -> None:
     """Embed the newest chunks."""
     if not opened.ledger.get("vectors"):
         opened.vectors.use("hash-1")
     rows = opened.vectors.wanted(limit)
     if rows:
-        opened.vectors.put([row["id"] for row in rows], EMBEDDER.embed([row["text"] for row in rows]))
+        opened.vectors.put([row["id"] for row in rows], EMBEDDER.embed([row["text"] for row in rows]), shows=shows)
 
 
 def within(opened: Opened, scope: Scope) -> set[str]:
@@ -415,23 +416,31 @@ def test_shards_that_commits_wrote_are_joined(opened: Opened) -> None:
     )
 
 
-def test_while_vectors_are_added_a_question_reads_none_but_those_that_are_listed(three: Opened) -> None:
-    three.knowledge, other = publishing(three), Lease(three.home.shared / "embedder.lock")
-    asked = EMBEDDER.embed_question("red")
+def test_questions_find_vectors_once_they_are_listed_or_shown(three: Opened) -> None:
+    three.knowledge, asked = publishing(three), EMBEDDER.embed_question("red")
     three.vectors.use("hash-1")
     three.mapped.update()
-    embed(three, 2)
-    assert other.acquire()
+    generations = [three.ledger.generation]
+    three.keep(entry("d", "d red"))
     reader = without_tables(three)
-    assert len(reader.by_vector(asked, Scope(), 9)) == 0
+    generations.append(three.ledger.generation)
+
+    def found(by: Reader) -> int:
+        return len(by.by_vector(asked, Scope(), 9))
+
+    embed(three, 2, shows=False)
+    three.keep(entry("e", "e red"))
+    assert (found(reader), found_by(reader, "red")) == (0, [f"{name}/0" for name in "abcde"])
+    generations.append(now := three.ledger.generation)
+    assert generations[2] - generations[1] == generations[1] - generations[0]
     three.mapped.update()
-    assert len(reader.by_vector(asked, Scope(), 9)) == 2
-    embed(three, 2)
-    assert len(reader.by_vector(asked, Scope(), 9)) == 2
-    three.keep(entry("d", "d red"))  # a question that reads what it needs beside that may have the vectors, too
-    assert len(names(three, "red")) == 4
-    other.release()
-    assert len(three.reader.by_vector(asked, Scope(), 9)) == 4
+    assert (found(reader), three.ledger.generation) == (2, now + 1)
+    embed(three, 2, shows=False)
+    assert (found(reader), found(without_tables(three)), three.ledger.generation) == (2, 2, now + 1)
+    for _ in range(2):
+        three.vectors.show()
+        assert (found(three.reader), three.ledger.generation) == (4, now + 2)
+        three.mapped.update()
     compare(three, ["red"], Scope())
 
 
@@ -657,10 +666,11 @@ class FusedIndex(MappedIndex):
         self.fuse.tick()
         return found
 
-    def _write_list(self, listed: ShardList) -> None:
+    def _write_list(self, listed: ShardList, *, raises: bool = False) -> ShardList:
         self.fuse.tick()
-        super()._write_list(listed)
+        written = super()._write_list(listed, raises=raises)
         self.fuse.tick()
+        return written
 
 
 @pytest.mark.parametrize("step", range(1, 5))
