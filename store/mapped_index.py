@@ -206,8 +206,10 @@ class Matches:
 
     def senders(self) -> Counter[str]:
         """Count the documents of each sender, folded."""
-        pairs = zip(self.view.shards, self.chunks, strict=True)
-        return sum((one.senders(chunks) for one, chunks in pairs), Counter[str]())
+        found = Counter[str]()
+        for one, chunks in zip(self.view.shards, self.chunks, strict=True):
+            found.update(one.senders(chunks))  # a sum would copy all of them for each shard
+        return found
 
     def by_date(self, limit: int, *, oldest: bool = False) -> list[Hit]:
         """Return the first chunks of the newest documents, or of the oldest, in that order; undated ones come last."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
-from itertools import chain, count, pairwise
+from itertools import chain, count, islice, pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -176,11 +176,11 @@ def _texts_of(arrays: Arrays, name: str, values: NDArray[Any]) -> list[bytes]:
     """Return some of the distinct values of a column."""
     if name not in _PEOPLE:
         return _texts(arrays, f"{name}_values", values)
-    ends, own = arrays[f"{name}_of_ends"], arrays[f"{name}_of"]
-    return [
-        b"".join(_texts(arrays, f"{name}_people", own[ends[at - 1] if at else 0 : ends[at]]))[:-1]
-        for at in values.astype(np.int64).tolist()
-    ]
+    ends, values = arrays[f"{name}_of_ends"], values.astype(np.int64)
+    counts = np.diff(ends, prepend=0)[values]
+    rows = np.repeat(ends[values] - np.cumsum(counts), counts) + np.arange(counts.sum())
+    people = iter(_texts(arrays, f"{name}_people", arrays[f"{name}_of"][rows]))  # at once: most values have one
+    return [b"".join(islice(people, number))[:-1] for number in counts.tolist()]
 
 
 def _blob(name: str, texts: Sequence[bytes]) -> dict[str, NDArray[Any]]:
