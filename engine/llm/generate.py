@@ -492,4 +492,4 @@ def _position(one: Passage) -> tuple[float, str, int]:
 
 def _noted(part: Evidence, note: str) -> Passage:
     hit = (first := part.passages[0]).hits[0]
-    return replace(first, hits=(dataclasses.replace(hit, chunk=replace(hit.chunk, text=note)),))
+    return replace(first, hits=(replace(hit, chunk=replace(hit.chunk, text=note)),))

@@ -3,7 +3,6 @@
 It knows the index by its reader, not LanceDB or files, and is the only importer of rank_bm25.
 """
 
-import dataclasses
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -211,7 +210,7 @@ def _own_turns(hit: Hit, sender: str) -> Hit | None:
     text, found = hit.chunk.text, turns(hit.chunk.text, frozenset(hit.recipients))
     own = "\n".join(text[one.start : one.end] for one in found if one.speaker and names_person(one.speaker, sender))
     tokens = " ".join(words(f"{hit.chunk.header}\n{own}"))
-    return dataclasses.replace(hit, chunk=replace(hit.chunk, text=own), tokens=tokens) if own else None
+    return replace(hit, chunk=replace(hit.chunk, text=own), tokens=tokens) if own else None
 
 
 def places_of(texts: Sequence[str], wanted: Iterable[str]) -> list[dict[str, list[int]]]:

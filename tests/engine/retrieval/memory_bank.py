@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log
 
 import numpy as np
 
 from engine.text.people import index_words
 from store.search import Reader
-from store.types import Chunk, Document, Hit, Scope, Totals, Vectors
+from store.types import Chunk, Document, Hit, Scope, Totals, Vectors, replace
 
 
 class MemoryBank(Reader):

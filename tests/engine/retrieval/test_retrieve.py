@@ -1,10 +1,11 @@
 """Retrieval over a bank in memory."""
 
+import dataclasses
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import UTC, date, datetime
 from math import log
 from pathlib import Path
@@ -21,7 +22,7 @@ from engine.retrieval.retrieve import RankWeights, bm25, join, retrieve
 from engine.text.question import understand
 from engine.text.words import words
 from engine.types import Passage
-from store.types import Document, DocumentPassage, Hit, Scope, Totals, Vectors
+from store.types import Document, DocumentPassage, Hit, Scope, Totals, Vectors, replace
 from tests.engine.retrieval.memory_bank import Item, MemoryBank, hits
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
@@ -124,7 +125,7 @@ def test_a_mail_whose_whole_subject_is_quoted_comes_before_a_reply_that_holds_mo
 
 def test_quotation_marks_around_no_word_do_not_quote_the_title_of_a_mail_without_one() -> None:
     bank = MemoryBank(hits([mail("", "The hall is free."), mail("Hall", "The hall is taken.")]))
-    untitled = replace(RankWeights(), title=0)
+    untitled = dataclasses.replace(RankWeights(), title=0)
     question = understand('Is the hall "..." free?', NOW)
     found = [retrieve(bank, None, question, ANYWHERE, each) for each in (DEFAULT, untitled)]
     assert question.quoted == ("...",)
