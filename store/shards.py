@@ -473,15 +473,16 @@ def nearest(shards: Sequence[Shard], vector: Vectors, inside: Sequence[NDArray[n
 
     Of more than `most`, those alone with the fewest components of another sign, and all that have as few.
     """
-    far, signs, total = list[NDArray[np.uint16]](), _signs(vector[None]), 64 * len(shards[0].arrays["signs"])
-    for one, use in zip(shards, inside, strict=True):
-        far.append(np.bitwise_count(one.arrays["signs"] ^ signs).sum(axis=0, dtype=np.uint16))
-        far[-1][~use] = total + 1
-    # Each for itself: one shard fits in the processor's cache.
-    counted = np.cumsum(np.sum([np.bincount(each, minlength=total + 2) for each in far], axis=0)[:-1])
-    last = min(int(np.searchsorted(counted, most)), total)
-    near = [np.flatnonzero(np.less_equal(each, last)) for each in far]
-    return [(own, one.arrays["vectors"].take(own, axis=0) @ vector) for one, own in zip(shards, near, strict=True)]
+    signs, total = _signs(vector[None]), 64 * len(shards[0].arrays["signs"])
+    near, counted, last = list[Found](), np.zeros(total + 1, np.int64), total
+    for one, use in zip(shards, inside, strict=True):  # each for itself: one shard fits in the processor's cache
+        far = np.bitwise_count(one.arrays["signs"] ^ signs).sum(axis=0, dtype=np.uint16)
+        own = np.flatnonzero((far <= last) & use)
+        near.append((own, far := far.take(own)))
+        counted += np.bincount(far, minlength=total + 1)
+        last = min(int(np.searchsorted(np.cumsum(counted), most)), total)  # falls with each shard
+    chosen = [own[far <= last] for own, far in near]
+    return [(own, one.arrays["vectors"].take(own, axis=0) @ vector) for one, own in zip(shards, chosen, strict=True)]
 
 
 def best(shards: Sequence[Shard], found: Sequence[Found], limit: int) -> list[tuple[int, int]]:
