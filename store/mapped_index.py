@@ -96,6 +96,10 @@ class IndexView:
     _counted: dict[str, int] = field(default_factory=dict, repr=False, compare=False)  # chunks with some words
     _people: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)  # a line each, by their role
 
+    def view(self) -> "IndexView":
+        """Return itself: whatever is committed later, it stays."""
+        return self
+
     def by_words(self, query: Query, scope: Scope, limit: int) -> list[Hit]:
         """Return the chunks within the scope with the best BM25 scores above 0, best first."""
         if not query.weights or not self.shards:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from msgspec import Struct
@@ -27,10 +27,18 @@ class Reader:
     """
 
     def __init__(
-        self, ledger: Ledger, open_tables: "Callable[[], Tables]", mapped: "MappedIndex", collection: str | None = None
+        self,
+        ledger: Ledger,
+        open_tables: "Callable[[], Tables]",
+        mapped: "MappedIndex | IndexView",
+        collection: str | None = None,
     ) -> None:
         self._ledger, self._open_tables, self._mapped, self._collection = ledger, open_tables, mapped, collection
         self._read: tuple[int, dict[str, list[Any]]] = -1, {}
+
+    def snapshot(self) -> Self:
+        """Return a reader of what is committed now, for searches that belong together; any thread may search by it."""
+        return type(self)(self._ledger, self._open_tables, self._mapped.view(), self._collection)
 
     def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
         """Find the chunks within the scope that contain any of the words, best by BM25 over the whole index first."""

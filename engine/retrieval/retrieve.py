@@ -176,6 +176,7 @@ def join(ranked: Sequence[Hit], k: int, most: int = JOINED) -> list[Passage]:
 
 def retrieve(bank: Reader, vector: Vectors | None, question: Question, scope: Scope, weights: RankWeights) -> list[Hit]:
     """Return the hits that fit a question and its unit vector, best first."""
+    bank = bank.snapshot()
     pool, totals = candidates(bank, vector, question, scope), bank.totals()
     counted = (*question.words, *question.day_words)
     frequencies = bank.frequencies(counted)

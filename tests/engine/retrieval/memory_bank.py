@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
+from typing import Self
 
 import numpy as np
 
@@ -38,6 +39,10 @@ class MemoryBank(Reader):
             idf = log(1 + (len(self.hits) - held + 0.5) / (held + 0.5))
             total += idf * count * 2.5 / (count + length)
         return total
+
+    def snapshot(self) -> Self:
+        """Return itself."""
+        return self
 
     def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
         """Score all that holds a word."""
