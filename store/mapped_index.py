@@ -104,11 +104,10 @@ class IndexView:
         """Return the chunks within the scope with the best BM25 scores above 0, best first."""
         if not query.weights or not self.shards:
             return []
-        found, least = list[shards.Found](), 0.0
+        found, top = list[shards.Found](), np.zeros(limit)
         for one in self.shards:
-            found.append(one.score_words(query, one.within(scope), least))
-            if len(scores := found[-1][1]) >= limit:  # what is below the last of these cannot be among the best
-                least = max(least, float(np.partition(scores, len(scores) - limit)[len(scores) - limit]))
+            found.append(one.score_words(query, one.within(scope), float(top[0])))
+            top = np.partition(np.concatenate([top, found[-1][1]]), -limit)[-limit:]  # below its first, none is wanted
         return [self.hit(shard, chunk) for shard, chunk in shards.best(self.shards, found, limit)]
 
     def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:

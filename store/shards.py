@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
-from itertools import chain, count, islice, pairwise
+from itertools import accumulate, chain, count, islice, pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +26,8 @@ from store.types import Chunk, Hit, Kind, PersonFilter, Role, Row, Scope, Vector
 Arrays = Mapping[str, NDArray[Any]]
 Found = tuple[NDArray[np.int64], NDArray[Any]]  # chunks, in order, and the score of each
 K1, B = 1.2, 0.75  # of BM25 for candidates, as in LanceDB
+_ABOVE_0, _ROUNDING = 5e-324, 1e-9
+_WORDS = 256  # whose places are remembered for each shard
 ROW = (
     "id", "document", "position", "header", "text", "words", "first", "last", "role", "written", "author", "origin",
     "claimed", "title", "date", "local", "sender", "recipients",
@@ -265,7 +267,7 @@ class Shard:
         documents = arrays["document"]
         self.live: NDArray[np.bool_] = ~np.isin(documents, np.array(self.dead, np.uint64))
         self._named, self._spoken = lru_cache(64)(self._find_named), lru_cache(1)(partial(self.holding, "document"))
-        self._norms = lru_cache(1)(self._find_norms)
+        self._norms, self._places = lru_cache(1)(self._find_norms), dict[str, slice | None]()
 
     @property
     def size(self) -> int:
@@ -299,20 +301,45 @@ class Shard:
         return Shard(self.arrays, sorted({*self.dead, *fresh})) if fresh else self
 
     def score_words(self, query: Query, inside: NDArray[np.bool_], least: float) -> Found:
-        """Return the chunks that have any of the words, with their BM25 scores, unless these are below `least`."""
-        held, arrays = self._held([*query.weights]), self.arrays
-        if not held:
+        """Return the chunks that have any of the words, with their BM25 scores, unless these are below `least`.
+
+        Words too frequent to bring a chunk even halfway there are looked up only where rarer ones may (MaxScore).
+        """
+        held, weights = self._held([*query.weights]), query.weights
+        order = sorted(held, key=weights.__getitem__, reverse=True)  # equal chunks get equal scores
+        rests = [*accumulate(((K1 + 1.0) * weights[word] for word in reversed(order)), initial=0.0)][::-1]
+        first = next((at for at, rest in enumerate(rests) if rest < least / 2), len(order))
+        if not first:
             return np.zeros(0, np.int64), np.zeros(0)
-        chunks = np.concatenate([arrays["chunks"][own] for own in held.values()]).astype(np.intp)
-        counts = np.concatenate([arrays["counts"][own] for own in held.values()]).astype(np.float64)
-        weights = np.repeat([query.weights[word] for word in held], [own.stop - own.start for own in held.values()])
-        norms = self._norms(max(1.0, query.mean_words)).take(chunks)
-        total = np.bincount(chunks, weights * ((K1 + 1.0) * counts / (counts + norms)), self.size)
-        found = np.flatnonzero((total > 0) & (total >= least) & inside)
-        return found, total[found]
+        rare, norms = [held[word] for word in order[:first]], self._norms(max(1.0, query.mean_words))
+        chunks = np.concatenate([self.arrays["chunks"][own] for own in rare]).astype(np.intp)
+        counts = np.concatenate([self.arrays["counts"][own] for own in rare])
+        each = np.repeat([weights[word] for word in order[:first]], [own.stop - own.start for own in rare])
+        total = np.bincount(chunks, each * _saturated(counts, norms.take(self._lengths.take(chunks))), self.size)
+        found = np.flatnonzero((total >= max(_ABOVE_0, least - rests[first] * (1.0 + _ROUNDING))) & inside)
+        total = total.take(found)
+        if first == len(order):
+            return found, total
+        norms = norms.take(self._lengths.take(found))
+        for word in order[first:]:
+            total += weights[word] * _saturated(self._counts(held[word], found), norms)
+        near = np.flatnonzero(total >= least)
+        return found.take(near), total.take(near)
+
+    def _counts(self, held: slice, chunks: NDArray[np.int64]) -> NDArray[Any]:
+        """Return how often a word is in some chunks."""
+        own = self.arrays["chunks"][held]
+        wanted = chunks.astype(own.dtype)
+        places = own.searchsorted(wanted)
+        return self.arrays["counts"][held].take(places, mode="clip") * (own.take(places, mode="clip") == wanted)
 
     def _find_norms(self, mean_words: float) -> NDArray[np.float64]:
-        return K1 * (1.0 - B + B * self.arrays["length"].astype(np.float64) / mean_words)
+        """Return what BM25 adds to a count in a chunk of 0, 1, ... words."""
+        return K1 * (1.0 - B + B * np.arange(int(self._lengths.max(initial=0)) + 1) / mean_words)
+
+    @cached_property
+    def _lengths(self) -> NDArray[Any]:
+        return _narrow(self.arrays["length"])
 
     def frequencies(self, words: Sequence[str]) -> dict[str, int]:
         """Return how many of the chunks that count have each word; unknown words are left out."""
@@ -325,12 +352,16 @@ class Shard:
 
     def _held(self, words: Sequence[str]) -> dict[str, slice]:
         """Return those of the words that it has, each with the place of what is known of it."""
-        known, ends, keys = self.arrays["word"], self.arrays["word_ends"], _keys(tuple(words))
-        places = np.searchsorted(known, keys)
-        there = np.flatnonzero(known.take(places, mode="clip") == keys) if len(known) else np.zeros(0, np.intp)
-        own = places[there]
-        parts = map(slice, np.where(own > 0, ends.take(own - 1, mode="clip"), 0).tolist(), ends[own].tolist())
-        return dict(zip((words[at] for at in there.tolist()), parts, strict=True))
+        found = {word: self._places.get(word) for word in words}
+        if fresh := tuple(word for word, place in found.items() if place is None):
+            known, ends, keys = self.arrays["word"], self.arrays["word_ends"], _keys(fresh)
+            for word, key, at in zip(fresh, keys.tolist(), known.searchsorted(keys).tolist(), strict=True):
+                is_there = at < len(known) and known.item(at) == key
+                found[word] = slice(ends.item(at - 1) if at else 0, ends.item(at)) if is_there else slice(0)
+            if len(self._places) > _WORDS:
+                self._places.clear()
+            self._places.update({word: found[word] for word in fresh})
+        return {word: place for word, place in found.items() if place and place.stop}
 
     def within(self, scope: Scope) -> NDArray[np.bool_]:
         """Return which live chunks are in a scope."""
@@ -443,6 +474,11 @@ class Shard:
         names = tuple(name for name in recipients.split("\n") if name)
         vector = arrays["vectors"][chunk] if with_vector and arrays["embedded"][chunk] else None
         return Hit(known, tokens, vector, _moment(moment), sender, names, title, claimed=_moment(claimed))
+
+
+def _saturated(counts: NDArray[Any], norms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what counts of a word are worth in chunks, below `K1` + 1."""
+    return (K1 + 1.0) * counts / (counts + norms)
 
 
 @lru_cache(16)  # for all shards

@@ -1,10 +1,10 @@
-"""The best chunks of several shards are those of a full sort, and the nearest are looked for by signs first."""
+"""The best chunks of several shards are those of a full sort; frequent words and far vectors are looked at last."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.shards import Shard, _signs, best, nearest
+from store.shards import Query, Shard, _postings, _signs, best, nearest
 from store.types import Vectors
 
 SIZES, SEEDS = st.lists(st.integers(1, 300), min_size=1, max_size=3), st.integers(0, 2**32 - 1)
@@ -50,3 +50,19 @@ def test_cosines_are_computed_of_those_with_the_fewest_other_signs(
     ):
         assert chunks.tolist() == np.flatnonzero(use & (other <= last)).tolist()
         np.testing.assert_allclose(cosines, matrix[chunks] @ vector, rtol=1e-4, atol=1e-4)
+
+
+@given(st.integers(1, 300), SEEDS, st.floats(0, 1), st.sampled_from((0.3, 1.0)))
+def test_words_that_are_looked_up_last_score_as_those_before(size: int, seed: int, part: float, share: float) -> None:
+    random = np.random.default_rng(seed)
+    texts = [" ".join(map(str, random.zipf(1.5, random.integers(1, 30)))) for _ in range(size)]
+    shard = Shard({"document": np.zeros(size, np.uint64), **_postings(texts)})
+    asked = list(dict.fromkeys(map(str, random.zipf(1.5, 12))))
+    held = shard.frequencies(asked)
+    query = Query({word: np.log(1 + (size + 0.5) / (held[word] + 0.5)) for word in asked if word in held}, 10.0)
+    inside = random.random(size) < share
+    chunks, scores = shard.score_words(query, inside, 0.0)
+    least = float(np.quantile(scores, part)) if len(scores) else 1.0
+    found, values = shard.score_words(query, inside, least)
+    assert found.tolist() == chunks[scores >= least].tolist()
+    assert values.tolist() == scores[scores >= least].tolist()
