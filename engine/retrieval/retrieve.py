@@ -71,8 +71,8 @@ def scores(
         (weights.date, dated(days, asked.dates)),
         (weights.recent, recent(days) if asked.current else [0.0] * len(hits)),
     )
-    own = [sum(weight * part[i] for weight, part in parts) for i in range(len(hits))]
-    return with_neighbours(hits, own, weights.neighbour)
+    own = zip(*([weight * value for value in part] for weight, part in parts), strict=True)
+    return with_neighbours(hits, [*map(sum, own)], weights.neighbour)
 
 
 def of_best(values: Sequence[float]) -> list[float]:
@@ -137,7 +137,7 @@ def with_neighbours(hits: Sequence[Hit], own: Sequence[float], share: float) -> 
     """Add a share of the better neighbour's score to each hit's own."""
     places = [(hit.chunk.document, hit.chunk.position) for hit in hits]
     at = dict(zip(places, own, strict=True))
-    beside = [max(at.get((document, place + step), 0.0) for step in (-1, 1)) for document, place in places]
+    beside = [max(at.get((document, place - 1), 0.0), at.get((document, place + 1), 0.0)) for document, place in places]
     return [score + share * near for score, near in zip(own, beside, strict=True)]
 
 
