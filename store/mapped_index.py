@@ -50,12 +50,15 @@ class IndexLimits(Struct, frozen=True):
     """Numbers of chunks, and of shards.
 
     Shards are made with up to `shard`; an update joins those with fewer than `small`, and full ones to up to `large`,
-    since each costs a question .2 ms. Once so many as a shard has are not in the files, an ingest brings these up to
-    date. A shard is written again once a `worn` part of it is dead.
+    since each costs a question .1 ms, or to a `share` of all up to `largest`, which take .6 GB to join. Once so many as
+    a shard has are not in the files, an ingest brings these up to date. A shard is written again once a `worn` part of
+    it is dead.
     """
 
     shard: int = 5_000
     large: int = 20_000
+    share: float = 0.05
+    largest: int = 50_000
     small: int = 2_048
     worn: float = 0.2
 
@@ -535,9 +538,10 @@ def _groups(held: Sequence[Shard], limits: IndexLimits) -> list[list[int]]:
     full = [at for at, count in enumerate(counts) if limits.small <= count <= limits.shard]
     groups = [[at] for at, count in enumerate(counts) if count > limits.shard]
     groups += [small[part.start : part.stop] for part in shards.slices([counts[at] for at in small], limits.shard)]
-    for part in shards.slices([counts[at] for at in full], limits.large):
+    large = max(limits.large, min(limits.largest, int(limits.share * sum(counts))))
+    for part in shards.slices([counts[at] for at in full], large):
         some = full[part.start : part.stop]
-        groups += [some] if sum(counts[at] for at in some) > limits.large // 2 else [[at] for at in some]
+        groups += [some] if sum(counts[at] for at in some) > large // 2 else [[at] for at in some]
     return groups
 
 

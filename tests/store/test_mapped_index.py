@@ -655,6 +655,15 @@ def test_an_update_has_one_shard_in_memory_at_a_time(opened: Opened) -> None:
     assert (index.most, [one.embedded for one in index.view().shards]) == (8, [8] * 5)
 
 
+@pytest.mark.parametrize(("largest", "sizes"), [(100, [10] * 4), (6, [6] * 6 + [4]), (1, [4] * 10)])
+def test_a_large_index_has_larger_shards(opened: Opened, largest: int, sizes: list[int]) -> None:
+    opened.keep(*(entry(f"d{number:02}", "red") for number in range(40)))
+    limits = IndexLimits(shard=2, small=2, large=4, share=0.25, largest=largest)
+    index = MappedIndex(opened.home, opened.ledger, lambda: opened.tables, limits)
+    index.update()
+    assert [one.count for one in index.view().shards] == sizes
+
+
 class FusedIndex(MappedIndex):
     """Burns before and after each file that it writes."""
 
