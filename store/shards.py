@@ -204,7 +204,9 @@ def _texts(arrays: Arrays, name: str, places: NDArray[Any]) -> list[bytes]:
 def _compressed(values: Iterable[object]) -> bytes:
     """Return texts as bytes; JSON takes three times as long to read back, and zlib's usual codes twice as long."""
     packer = zlib.compressobj(1, strategy=zlib.Z_FIXED)
-    return packer.compress(_SEPARATOR.join(b"" if one is None else str(one).encode() for one in values)) + packer.flush()
+    return (
+        packer.compress(_SEPARATOR.join(b"" if one is None else str(one).encode() for one in values)) + packer.flush()
+    )
 
 
 def _decompressed(packed: bytes) -> list[str]:
@@ -316,7 +318,9 @@ class Shard:
         chunks = np.concatenate([self.arrays["chunks"][own] for own in rare]).astype(np.intp)
         counts = np.concatenate([self.arrays["counts"][own] for own in rare])
         each = np.repeat([weights[word] for word in order[:first]], [own.stop - own.start for own in rare])
-        total = np.bincount(chunks, each * _saturated(counts, norms.take(self._lengths.take(chunks))), self.size)
+        total: NDArray[Any] = np.bincount(
+            chunks, each * _saturated(counts, norms.take(self._lengths.take(chunks))), self.size
+        )
         found = np.flatnonzero((total >= max(_ABOVE_0, least - rests[first] * (1.0 + _ROUNDING))) & inside)
         total = total.take(found)
         if first == len(order):
@@ -332,11 +336,12 @@ class Shard:
         own = self.arrays["chunks"][held]
         wanted = chunks.astype(own.dtype)
         places = own.searchsorted(wanted)
-        return self.arrays["counts"][held].take(places, mode="clip") * (own.take(places, mode="clip") == wanted)
+        is_there: NDArray[np.bool_] = own.take(places, mode="clip") == wanted
+        return np.where(is_there, self.arrays["counts"][held].take(places, mode="clip"), 0)
 
     def _find_norms(self, mean_words: float) -> NDArray[np.float64]:
         """Return what BM25 adds to a count in a chunk of 0, 1, ... words."""
-        return K1 * (1.0 - B + B * np.arange(int(self._lengths.max(initial=0)) + 1) / mean_words)
+        return K1 * (1.0 - B + B * np.arange(int(self._lengths.max(initial=0)) + 1, dtype=np.float64) / mean_words)
 
     @cached_property
     def _lengths(self) -> NDArray[Any]:
