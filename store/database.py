@@ -22,6 +22,7 @@ BUSY_MS = 20_000
 EPOCH: Final = "forget.epoch"  # the counter of how often forgetting began or ended: odd while it goes on
 DOUBTFUL = "tables.doubtful"  # the small value that says that the tables may have other documents or chunks
 CHANGED_SINCE = "changed.since"  # the generation from which on the ledger knows which documents changed
+HIDDEN: Final = 1 << 40  # instead of a generation: of changed documents with vectors that questions do not find yet
 HOLDS_TEXT = "(depth > 1 OR coalesce(document, '') != '')"  # of nodes of the KV cache: the first of a prompt may not
 UNCOMPACTED = "uncompacted"  # the counter of rows added to LanceDB, or deleted, since its tables were last rewritten
 _APPLICATION_ID = 0x706B6231  # "pkb1"
@@ -130,6 +131,12 @@ class Ledger:
     def raise_generation(self) -> None:
         """Mark what can be retrieved as changed, or about to change."""
         self.add("generation", 1)
+
+    def show_vectors(self) -> None:
+        """Have questions find all vectors, inside a transaction of the caller's."""
+        sql = "UPDATE changed_documents SET generation = ? WHERE generation >= ?"
+        if self.rows.execute(sql, (self.generation, HIDDEN)).rowcount:
+            self.raise_generation()
 
     def roll_back(self) -> None:
         """End a transaction that was interrupted; nothing where none is open."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from store import catalog
 from store.answers import drop_derived, mark_removed, unmark_removed
 from store.catalog import BUG, CHANGED, Catalog, FormerNames
-from store.database import DOUBTFUL, UNCOMPACTED, Ledger
+from store.database import DOUBTFUL, HIDDEN, UNCOMPACTED, Ledger
 from store.types import OWN_ROLES, IndexedDocument, Kind, among, chunk_rows, document_row, table_of, text_names
 
 if TYPE_CHECKING:
@@ -291,10 +291,6 @@ class Knowledge:
         self._ledger.rows.executemany("INSERT OR IGNORE INTO quoting VALUES (?, ?)", quoted)
 
 
-_CHANGED = """INSERT OR REPLACE INTO changed_documents
-    SELECT ?, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta WHERE name = 'generation'"""
-
-
 def note_counts(ledger: Ledger, tables: "Tables") -> None:
     """Note how many chunks and vectors the tables have, inside the caller's transaction."""
     ledger.set("chunks", str(tables.count("chunks")))
@@ -359,14 +355,15 @@ class VectorStore:
         columns = ["id", "document", "date", "local", "sender", "recipients", "collections"]
         there = {row["id"]: row for row in self._tables.select("chunks", among("id", ids), columns)}
         rows = [{**there[i], "vector": v} for i, v in zip(ids, vectors, strict=True) if i in there]
-        changed = sorted({row["document"] for row in rows})
+        mark = self._ledger.generation if shows else HIDDEN
+        changed = [(one, mark) for one in sorted({row["document"] for row in rows})]
         is_next = self._ledger.generation == self._generation
         with self._tables.change() as acknowledge:
             if rows:
                 self._tables.add(self._ledger.vectors, rows, width=vectors.shape[1])
             with acknowledge():
                 note_counts(self._ledger, self._tables)
-                self._ledger.rows.executemany(_CHANGED, [(one,) for one in changed])
+                self._ledger.rows.executemany("INSERT OR REPLACE INTO changed_documents VALUES (?, ?)", changed)
                 self._ledger.add(UNCOMPACTED, len(rows))
                 if shows:
                     self._ledger.raise_generation()
@@ -378,6 +375,4 @@ class VectorStore:
     def show(self) -> None:
         """Have questions find all vectors that were stored."""
         with self._ledger.transaction():
-            sql = "SELECT 1 FROM changed_documents WHERE generation >= ? LIMIT 1"
-            if self._ledger.rows.execute(sql, (self._ledger.generation,)).fetchone():
-                self._ledger.raise_generation()
+            self._ledger.show_vectors()

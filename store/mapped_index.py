@@ -9,7 +9,7 @@ searches nothing.
 import secrets
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from store import shards
 from store.catalog import Catalog
 from store.checksums import Checksum, TableFiles, checksum, is_intact
-from store.database import CHANGED_SINCE, DOUBTFUL, Ledger
+from store.database import CHANGED_SINCE, DOUBTFUL, HIDDEN, Ledger
 from store.errors import DamagedTable, Locked
 from store.home import Home, Identity, identity
 from store.locks import Lease
@@ -342,33 +342,37 @@ class MappedIndex:
         base = self._read_list() or (None if self._ledger.count("chunks") else ShardList(self._read_state(), ()))
         if not rows or base is None or base.state.vectors != self._ledger.vectors:
             return None
-        changed, own = self._changed(base.state), dict[str, list[Row]]()
-        hidden = changed if base.state == self._read_state() else set[str]()  # by vectors alone
+        changed, own = self._changed(base), dict[str, list[Row]]()
         for row in (one for one in rows if one["document"] not in changed):
             own.setdefault(row["document"], []).append(row | {"date": row["date"] and row["date"].astimezone(UTC)})
         parts, every = shards.slices([*map(len, own.values())], self._limits.shard), [*own.values()]
         arrays = (shards.arrays_of([*chain(*every[part.start : part.stop])], {}) for part in parts)
         files = (*base.files, *(self._put(Shard(one))[1] for one in arrays))
         self._published += sum(map(len, every))
-        there = {name: some[0]["collections"] for name, some in own.items()}
-        return lambda: self._publish(base.state, files, there, hidden)
+        there, hides = {name: some[0]["collections"] for name, some in own.items()}, base.state == self._read_state()
+        return lambda: self._publish(base, files, there, hides=hides)
 
     def _publish(
-        self, since: IndexState, files: Sequence[StoredShard], own: Mapping[str, Sequence[str]], hidden: Set[str]
+        self, base: ShardList, files: Sequence[StoredShard], own: Mapping[str, Sequence[str]], *, hides: bool
     ) -> None:
-        """List files that hold some documents with their collections; what else changed is left to be read."""
+        """List files that hold some documents with their collections.
+
+        What else changed is to be read, but for hidden vectors, if the list had all else: it `hides` these further on.
+        """
         catalog, state = Catalog(self._ledger), self._read_state()
-        later = self._changed(since) - {name for name, those in own.items() if catalog.collections(name) == [*those]}
+        known = {name for name, those in own.items() if catalog.collections(name) == [*those]}
+        changed = {name: mark for name, mark in self._changed(base).items() if name not in known}
+        later = [name for name, mark in changed.items() if mark < HIDDEN or not hides]
         marks = [(state.generation, one) for one in later]
         self._ledger.rows.executemany("UPDATE changed_documents SET generation = ? WHERE document = ?", marks)
         self._ledger.set(_LIST, json.encode(ShardList(state, tuple(files))).decode())
-        if later - hidden:
+        if later:
             self._ledger.raise_generation()  # what is listed is not all there is at that one
 
-    def _changed(self, since: IndexState) -> set[str]:
-        """Return the documents that changed since a generation, or in it by vectors that questions do not find yet."""
-        sql = "SELECT document FROM changed_documents WHERE generation >= ?"
-        return {name for (name,) in self._ledger.rows.execute(sql, (since.generation,))}
+    def _changed(self, since: ShardList) -> dict[str, int]:
+        """Return the documents that changed since a list was written, and in which generation."""
+        sql = "SELECT document, generation FROM changed_documents WHERE generation >= ?"
+        return dict(self._ledger.rows.execute(sql, (since.state.generation,)).fetchall())
 
     def _read_state(self) -> IndexState:
         return IndexState(self._ledger.generation, self._ledger.vectors)
@@ -514,8 +518,8 @@ class MappedIndex:
     def _write_list(self, listed: ShardList, *, raises: bool = False) -> ShardList:
         """Write a list and return it: in a generation more, if it `raises` that for vectors that questions now find."""
         with self._ledger.transaction():
-            if raises and self._changed(listed.state):
-                self._ledger.raise_generation()
+            if raises and listed.state == self._read_state():
+                self._ledger.show_vectors()
                 listed = replace(listed, state=self._read_state())
             self._ledger.set(_LIST, json.encode(listed).decode())
             generation, known = listed.state.generation, self._ledger.get(CHANGED_SINCE)

@@ -444,6 +444,26 @@ def test_questions_find_vectors_once_they_are_listed_or_shown(three: Opened) -> 
     compare(three, ["red"], Scope())
 
 
+def test_what_a_commit_changes_of_documents_with_hidden_vectors_is_found_at_once(
+    three: Opened, open_home: Open
+) -> None:
+    three.knowledge = publishing(three)
+    three.vectors.use("hash-1")
+    three.mapped.update()
+    embed(three, 9, shows=False)
+    three.keep(entry("d", "d red"), entry("a", "a red again"), removes=["b"])
+    embed(three, 9, shows=False)
+    other = open_home()
+    other.keep(entry("c", "c red once more"))  # not published
+    three.keep(entry("e", "e red"))
+    for opened in (three, open_home()):
+        assert (names(opened, "once"), names(opened, "again")) == (["c/0"], ["a/0"])
+        assert len(names(opened, "red")) == 4
+    three.vectors.show()
+    compare(three, ["red", "again"], Scope())
+    assert three.wrong() == []
+
+
 def test_an_index_is_behind_until_what_changed_is_in_its_files(opened: Opened) -> None:
     index = MappedIndex(opened.home, opened.ledger, lambda: opened.tables, IndexLimits(shard=3))
     opened.keep(entry("a", "red", "red tea"))
