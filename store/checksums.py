@@ -119,14 +119,10 @@ class TableFiles:
 
     def add(self, files: Mapping[str, Checksum], replaced: str = "") -> None:
         """List files, in place of all of a table that is `replaced`, inside the caller's transaction."""
-        if replaced:
-            self.drop(replaced)
+        gone = [(path,) for path in (self._listed(replaced) if replaced else ())]
+        self._ledger.rows.executemany("DELETE FROM table_files WHERE path = ?", gone)
         rows = [(path, one.crc, *astuple(one.file)) for path, one in files.items()]
         self._ledger.rows.executemany(f"INSERT INTO table_files ({_LISTED}) VALUES (?, ?, ?, ?, ?, ?)", rows)
-
-    def drop(self, table: str) -> None:
-        """List no file of a table any more."""
-        self._ledger.rows.executemany("DELETE FROM table_files WHERE path = ?", [(p,) for p in self._listed(table)])
 
     def settle(self) -> None:
         """Remove what is not listed; PkbError where another ledger than this one tells what is."""

@@ -349,25 +349,21 @@ class MappedIndex:
         arrays = (shards.arrays_of([*chain(*every[part.start : part.stop])], {}) for part in parts)
         files = (*base.files, *(self._put(Shard(one))[1] for one in arrays))
         self._published += sum(map(len, every))
-        there, hides = {name: some[0]["collections"] for name, some in own.items()}, base.state == self._read_state()
-        return lambda: self._publish(base, files, there, hides=hides)
+        hides = base.state == self._read_state()  # else what is hidden may have changed otherwise, too
 
-    def _publish(
-        self, base: ShardList, files: Sequence[StoredShard], own: Mapping[str, Sequence[str]], *, hides: bool
-    ) -> None:
-        """List files that hold some documents with their collections.
+        def publish() -> None:
+            """List what was written; what else changed is to be read, but for vectors that are hidden."""
+            catalog, state = Catalog(self._ledger), self._read_state()
+            known = {name for name, some in own.items() if catalog.collections(name) == some[0]["collections"]}
+            changed = {name: mark for name, mark in self._changed(base).items() if name not in known}
+            later = [name for name, mark in changed.items() if mark < HIDDEN or not hides]
+            marks = [(state.generation, one) for one in later]
+            self._ledger.rows.executemany("UPDATE changed_documents SET generation = ? WHERE document = ?", marks)
+            self._ledger.set(_LIST, json.encode(ShardList(state, files)).decode())
+            if later:
+                self._ledger.raise_generation()  # what is listed is not all there is at that one
 
-        What else changed is to be read, but for hidden vectors, if the list had all else: it `hides` these further on.
-        """
-        catalog, state = Catalog(self._ledger), self._read_state()
-        known = {name for name, those in own.items() if catalog.collections(name) == [*those]}
-        changed = {name: mark for name, mark in self._changed(base).items() if name not in known}
-        later = [name for name, mark in changed.items() if mark < HIDDEN or not hides]
-        marks = [(state.generation, one) for one in later]
-        self._ledger.rows.executemany("UPDATE changed_documents SET generation = ? WHERE document = ?", marks)
-        self._ledger.set(_LIST, json.encode(ShardList(state, tuple(files))).decode())
-        if later:
-            self._ledger.raise_generation()  # what is listed is not all there is at that one
+        return publish
 
     def _changed(self, since: ShardList) -> dict[str, int]:
         """Return the documents that changed since a list was written, and in which generation."""

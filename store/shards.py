@@ -27,7 +27,6 @@ Arrays = Mapping[str, NDArray[Any]]
 Found = tuple[NDArray[np.int64], NDArray[Any]]  # chunks, in order, and the score of each
 K1, B = 1.2, 0.75  # of BM25 for candidates, as in LanceDB
 _ABOVE_0, _ROUNDING = 5e-324, 1e-9
-_WORDS = 256  # whose places are remembered for each shard
 ROW = (
     "id", "document", "position", "header", "text", "words", "first", "last", "role", "written", "author", "origin",
     "claimed", "title", "date", "local", "sender", "recipients",
@@ -270,7 +269,7 @@ class Shard:
         documents = arrays["document"]
         self.live: NDArray[np.bool_] = ~np.isin(documents, np.array(self.dead, np.uint64))
         self._named, self._spoken = lru_cache(64)(self._find_named), lru_cache(1)(partial(self.holding, "document"))
-        self._norms, self._places = lru_cache(1)(self._find_norms), dict[str, slice | None]()
+        self._norms = lru_cache(1)(self._find_norms)
 
     @property
     def size(self) -> int:
@@ -358,16 +357,12 @@ class Shard:
 
     def _held(self, words: Sequence[str]) -> dict[str, slice]:
         """Return those of the words that it has, each with the place of what is known of it."""
-        found = {word: self._places.get(word) for word in words}
-        if fresh := tuple(word for word, place in found.items() if place is None):
-            known, ends, keys = self.arrays["word"], self.arrays["word_ends"], _keys(fresh)
-            for word, key, at in zip(fresh, keys.tolist(), known.searchsorted(keys).tolist(), strict=True):
-                is_there = at < len(known) and known.item(at) == key
-                found[word] = slice(ends.item(at - 1) if at else 0, ends.item(at)) if is_there else slice(0)
-            if len(self._places) > _WORDS:
-                self._places.clear()
-            self._places.update({word: found[word] for word in fresh})
-        return {word: place for word, place in found.items() if place and place.stop}
+        known, ends, keys = self.arrays["word"], self.arrays["word_ends"], _keys(tuple(words))
+        places = known.searchsorted(keys)
+        there = np.flatnonzero(known.take(places, mode="clip") == keys) if len(known) else np.zeros(0, np.intp)
+        own = places[there]
+        parts = map(slice, np.where(own > 0, ends.take(own - 1, mode="clip"), 0).tolist(), ends[own].tolist())
+        return dict(zip((words[at] for at in there.tolist()), parts, strict=True))
 
     def within(self, scope: Scope) -> NDArray[np.bool_]:
         """Return which live chunks are in a scope."""
