@@ -144,7 +144,7 @@ class Locks:
 
     @contextmanager
     def alone(self, timeout_s: float = _INSTANT_S, tries: int = _OFTEN) -> Iterator[None]:
-        """Hold off readers, as the only writer; Locked. Tries often for a short time, in which nobody begins to read."""
+        """Hold off readers, as the only writer; Locked. Tries often for a moment, in which nobody begins to read."""
         with ExitStack() as held:
             for left in reversed(range(tries)):
                 try:
