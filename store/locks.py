@@ -16,7 +16,7 @@ from typing import Literal
 from store.errors import Locked
 
 _TRIES, _POLL_S = 500, 0.002  # until processes that only test the lock are done
-_INSTANT_S, _OFTEN = 0.05, 100  # how long new readers are held off to find nobody who reads, and how often
+_INSTANT_S, _OFTEN = 0.05, 30  # how long new readers are held off to find nobody who reads, and how often
 _WAIT_S = 0.02  # between looks at a lock that another process holds
 
 

@@ -334,7 +334,7 @@ class MappedIndex:
             try:
                 yield publish
             except Exception:
-                if publish:
+                if self._lock.held:
                     self._remove_others()  # what was not listed, as on a full disk
                 raise
 

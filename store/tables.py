@@ -394,11 +394,20 @@ class Tables:
             schema = pa.schema([*fields, pa.field("vector", pa.list_(pa.float32(), width))] if width else fields)
             table = self._connected().create_table(name, schema=schema)
         else:
-            table = self._connected().open_table(name)
+            table = self._connected().open_table(name) if changing is not None else self._at(name, mark[0])
         if changing is not None:
             changing[name] = table
-        elif mark:
-            table.checkout(mark[0])
+        return table
+
+    def _at(self, name: str, version: int, *, again: bool = True) -> Any:
+        """Open a table at a version; again if a newer one vanishes meanwhile, as that of a change that is undone."""
+        try:
+            table = self._connected().open_table(name)
+            table.checkout(version)
+        except (OSError, RuntimeError, ValueError):
+            if not again:
+                raise
+            return self._at(name, version, again=False)
         return table
 
     def _connected(self) -> Any:

@@ -34,7 +34,7 @@ from engine.text.terminal import line, shorten
 from store.catalog import BUG
 from store.errors import Locked, PkbError, UsageError
 from store.locks import Locks
-from store.types import Chunk, Document, DocumentPassage, ParsedItem, PreparedDocument, Vectors, replace, turns
+from store.types import Chunk, Document, DocumentPassage, ParsedItem, PreparedDocument, Row, Vectors, replace, turns
 
 if TYPE_CHECKING:
     from engine.models.types import Embedder
@@ -209,7 +209,7 @@ def embed(
                 store.drop_former()
         done, missing, at_once = 0, store.missing, _AT_ONCE if cluster else 1
         try:
-            while groups := [*takewhile(len, (store.wanted(_COMMIT, at * _COMMIT) for at in range(at_once)))]:
+            while groups := _wanted(store, locks, at_once):
                 texts = [[f"{row['header']}\n{row['text']}" for row in rows] for rows in groups]
                 found = cluster.embed_all(embedder, texts) if cluster else map(embedder.embed, texts)
                 for rows, vectors in zip(groups, found, strict=True):
@@ -221,6 +221,11 @@ def embed(
                     yield done, max(missing, 0)
         finally:
             store.show()
+
+
+def _wanted(store: "VectorStore", locks: Locks, most: int) -> list[list[Row]]:
+    with locks.reader():  # whose tables no compaction takes away
+        return [*takewhile(len, (store.wanted(_COMMIT, at * _COMMIT) for at in range(most)))]
 
 
 # Processes that read files ahead. Scanning and commits, and with them the order, stay in the one that starts them.

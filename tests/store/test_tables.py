@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from engine.text.words import words
-from store.errors import Locked
+from store.errors import DamagedTable, Locked
 from store.locks import Locks
+from store.tables import Tables
 from store.types import Hit, Scope, names_person, replace
 from tests.effort import examples
 from tests.store.conftest import Open
@@ -269,6 +271,32 @@ def test_tables_stay_as_they_are_where_somebody_reads_for_too_long(opened: Opene
     with opened.locks.rewriter():
         opened.knowledge.compact(opened.locks.alone)
     assert (len(opened.chunks()), before & opened.tables.stored(), opened.wrong()) == (2, set(), [])
+
+
+class LateTables(Tables):
+    """Has LanceDB find a version gone that it has just seen, as some readers beside a change that is undone do."""
+
+    times = 1
+
+    def _connected(self) -> Any:
+        if not self.times:
+            return super()._connected()
+
+        def open_table(name: str) -> Any:
+            self.times -= 1
+            raise ValueError(f"lance error: Not found: {name}.lance/_versions/18446744073709551600.manifest")
+
+        return SimpleNamespace(open_table=open_table)
+
+
+def test_a_reader_sees_no_damage_where_a_newer_version_vanishes(opened: Opened) -> None:
+    opened.vectors.use("hash-1")
+    _grow(opened, 0)
+    tables = LateTables(opened.home.tables, opened.ledger)
+    assert tables.count("chunks") == 2
+    tables.times = 2
+    with pytest.raises(DamagedTable):
+        tables.count("chunks")
 
 
 def _grow(opened: Opened, number: int) -> None:
