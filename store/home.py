@@ -167,7 +167,7 @@ def unsafe_place(folder: Path, mounts: Path = MOUNTS) -> str:
     if sys.platform == "linux":
         is_local = os.major(device) != 0  # 0: no block device; then mounts are read
     else:
-        is_local = any(_is_there(root) and root.stat().st_dev == device for root in map(Path, _LOCAL_ROOTS))
+        is_local = any(os.access(root, os.F_OK) and root.stat().st_dev == device for root in map(Path, _LOCAL_ROOTS))
     if not is_local and (kind := file_system(real, mounts)) in NETWORK:
         return f"{folder} is on a network disk ({kind}), where SQLite is not safe"
     return ""
@@ -175,14 +175,8 @@ def unsafe_place(folder: Path, mounts: Path = MOUNTS) -> str:
 
 def existing(path: Path) -> Path:
     """Return the path, or its nearest parent that exists."""
-    return next(p for p in (path, *path.parents) if _is_there(p))
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # in a folder that may not be entered
-        return False
+    # Unlike `exists`, it raises no error in a folder that may not be entered.
+    return next(p for p in (path, *path.parents) if os.access(p, os.F_OK))
 
 
 def file_system(place: Path, mounts: Path = MOUNTS) -> str:
