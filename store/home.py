@@ -110,8 +110,7 @@ class Home:
 def replacing(path: Path, part: Path | None = None, *, lasting: bool = False) -> Iterator[BinaryIO]:
     """Yield a new file of the owner's alone, which takes the place of `path` once it is written as a whole; OSError.
 
-    `part` is its name until then. With `lasting` the disk is waited for, so that a power cut leaves no file without its
-    content.
+    `part` is its name until then. With `lasting` a power cut leaves no file without its content.
     """
     part = part or path.with_suffix(".part")
     part.unlink(missing_ok=True)  # of a killed process

@@ -120,10 +120,8 @@ def _copy(ledger: Ledger, now: _State, before: _State | None) -> list[str]:
         new = f"SELECT 1 FROM main.{table} AS other WHERE {same}"
         rows.execute(f"DELETE FROM main.{table} AS one WHERE {some} AND NOT EXISTS ({old})", values)
         source = f"source.{table} AS one WHERE {some} AND {inside.format('one')} AND NOT EXISTS ({new})"
-        added = rows.execute(
-            f"INSERT INTO {table} ({listed}) SELECT {listed} FROM {source} RETURNING {columns[0]}", values
-        )
-        ids = [one for (one,) in added]
+        sql = f"INSERT INTO {table} ({listed}) SELECT {listed} FROM {source} RETURNING {columns[0]}"
+        ids = [one for (one,) in rows.execute(sql, values)]
         if table == "provenance":
             count_people(ledger, ids)
     if gone := sorted(there.difference(one for (one,) in rows.execute("SELECT id FROM main.documents"))):
