@@ -46,6 +46,8 @@ class Ledger:
     def __init__(self, rows: sqlite3.Connection, *, temporary: bool = False) -> None:
         self.rows, self.temporary = rows, temporary
         self._epoch = epoch = [0]  # no reference to this object, which would keep it open
+        rows.execute("PRAGMA foreign_keys = ON")
+        register(rows)
         rows.create_function("is_current", 1, lambda now: epoch == [int(now or 0)] and epoch[0] % 2 == 0)
 
     @contextmanager
@@ -175,9 +177,7 @@ def open_ledger(path: Path, *, create: bool = False, durable: bool = False) -> L
         path.chmod(0o600)  # whatever the umask of the process that made it
         _turn_wal_on(rows)
         rows.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-        rows.execute("PRAGMA foreign_keys = ON")
         rows.execute("PRAGMA secure_delete = ON")
-        register(rows)
         ledger = Ledger(rows)
         _migrate(ledger, path)
         ledger.renew()
@@ -210,8 +210,6 @@ def open_copy(path: Path) -> Ledger:
         _copy_into(rows, path)
     except DAMAGE as error:
         _explain(error, path)
-    rows.execute("PRAGMA foreign_keys = ON")
-    register(rows)
     ledger = Ledger(rows, temporary=True)
     _migrate(ledger, path)
     ledger.renew()
