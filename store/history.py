@@ -50,10 +50,9 @@ class History(LedgerRows):
         row = self._rows.execute(sql, (question,)).fetchone()
         return HistoryEntry(*row) if row else None
 
-    def newest(self) -> int | None:
-        """Return the number of the question asked last; None if nothing was asked."""
-        found = self._rows.execute("SELECT max(id) FROM history").fetchone()[0]
-        return None if found is None else int(found)
+    def newest(self) -> int:
+        """Return the number of the question asked last, 0 if nothing was asked."""
+        return int(self._rows.execute("SELECT coalesce(max(id), 0) FROM history").fetchone()[0])
 
     def by_tier(self) -> list[dict[str, Any]]:
         """Count questions by tier and by whether the language model read a prompt, most frequent first.

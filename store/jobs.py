@@ -68,8 +68,7 @@ class Jobs(LedgerRows):
 
     def abandoned(self, kind: str) -> set[str]:
         """Return the subjects of those jobs of a kind that were started too often."""
-        sql = "SELECT subject FROM jobs WHERE kind = ? AND attempts >= ?"
-        return {subject for (subject,) in self._rows.execute(sql, (kind, MAX_ATTEMPTS))}
+        return {job.subject for job in self.all(kind) if job.attempts >= MAX_ATTEMPTS}
 
     def start(self, kind: str, subject: str) -> None:
         """Count an attempt at a job, before a kill could prevent that; it stays where the job fails."""
