@@ -257,10 +257,8 @@ class Eraser:
         yield from (str(path) for path in files if wanted and _holds(path, wanted))
 
     def _counts(self) -> dict[str, int]:
-        sql = """SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM answers),
-                        (SELECT count(*) FROM history), (SELECT count(*) FROM kv_nodes)"""
-        documents, answers, questions, nodes = self._ledger.rows.execute(sql).fetchone()
-        counted = {"documents": documents, "answers": answers, "questions": questions, "nodes": nodes}
+        tables, rows = ("documents", "answers", "history AS questions", "kv_nodes AS nodes"), self._ledger.rows
+        counted = {one.split()[-1]: rows.execute(f"SELECT count(*) FROM {one}").fetchone()[0] for one in tables}
         return counted | {"chunks": self._ledger.count("chunks")}
 
 
