@@ -372,9 +372,7 @@ def _row(place: Place) -> _Row:
 
 
 def _inside(inner: SourceRoot, outer: SourceRoot) -> bool:
-    key, start, _ = _below(outer.path)
-    path = path_key(inner.path)
-    return path == key or path.startswith(start)
+    return Path(inner.path).is_relative_to(outer.path)
 
 
 _COLUMNS = "document, seen, warnings, people"
