@@ -408,21 +408,16 @@ class KnownAddress:
 def put_provenance(ledger: Ledger, known: Mapping[str, Provenance]) -> None:
     """Record the provenance of documents in place of the former, inside the caller's transaction."""
     ledger.rows.executemany("DELETE FROM provenance WHERE document = ?", [(document,) for document in known])
-    rows = [
-        (document, one.seen.astimezone(UTC).isoformat(), *map(_encoded, (one.warnings, one.people)))
-        for document, one in known.items()
-    ]
-    ledger.rows.executemany(f"INSERT INTO provenance ({_COLUMNS}) VALUES (?, ?, ?, ?)", rows)
+    for document, one in known.items():
+        seen, people = one.seen.astimezone(UTC).isoformat(), json.dumps(msgspec.to_builtins(one.people))
+        row = (document, seen, json.dumps(one.warnings), people)
+        ledger.rows.execute(f"INSERT INTO provenance ({_COLUMNS}) VALUES (?, ?, ?, ?)", row)
     count_people(ledger, [*known])
 
 
 def count_people(ledger: Ledger, documents: Sequence[str]) -> None:
     """Count the people of documents whose provenance was added, inside the caller's transaction."""
     ledger.rows.execute(_COUNT_PEOPLE.format(_OF_SOME), (json.dumps(documents),))
-
-
-def _encoded(listed: Sequence[object]) -> str:
-    return json.dumps(msgspec.to_builtins(listed))
 
 
 _OF_SOME = "(SELECT people, seen FROM provenance WHERE document IN (SELECT value FROM json_each(?)))"
