@@ -224,9 +224,8 @@ class Catalog:
         self._rows.executemany("INSERT OR REPLACE INTO problems VALUES (?, ?, ?, ?)", found)
         self.put_state(key, state)
 
-    def replace(self, former: Iterable[Place]) -> None:
+    def replace(self, gone: Sequence[Place]) -> None:
         """Remove the places of documents that were replaced."""
-        gone = list(former)
         FormerNames(self.ledger).leave((place.path, place.document, place.message_id) for place in gone)
         rows = [(path_key(place.path), place.document) for place in gone]
         self._rows.executemany("DELETE FROM places WHERE path = ? AND document = ?", rows)
