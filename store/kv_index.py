@@ -71,7 +71,7 @@ class KvIndex(LedgerRows):
         """Return those of the nodes that are stored, and all of their descendants."""
         return {row[0] for key in keys for row in self._rows.execute(_BELOW, (key,))}
 
-    def add(self, node: Node, sub_step: int, root: TreeRoot) -> bool:
+    def add(self, node: Node, sub_step: int, root: Key) -> bool:
         """Add a node; False where its parent was removed, or a document was forgotten meanwhile."""
         assert node.verified, "its file was not written"
         ids = (kv_files.pack(node.ids), kv_files.first_key(node.ids, sub_step))
@@ -79,7 +79,7 @@ class KvIndex(LedgerRows):
         sql = f"""INSERT INTO kv_nodes (key, parent, path, depth, ids, first, bytes, seconds, created, last_used,
                  document, size, mtime_ns, ctime_ns, inode) SELECT {", ".join("?" * 15)}
                  WHERE ? IN (SELECT ? UNION SELECT key FROM kv_nodes WHERE key = ?)"""
-        row = (node.key, node.parent, node.path, node.depth, *ids, *about, node.parent, root.key, node.parent)
+        row = (node.key, node.parent, node.path, node.depth, *ids, *about, node.parent, root, node.parent)
         return self._rows.execute(sql, row).rowcount == 1
 
     def set_verified(self, key: Key, file: Identity) -> None:

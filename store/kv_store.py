@@ -130,7 +130,7 @@ class KvStore:
             with self.folder.alone(_PATIENT_S) as is_alone:
                 if (known := self.index.find(node.key)) or not is_alone:
                     return known
-                stored = self._write(node, root, header, tensors, evict=evict)
+                stored = self._write(node, header, tensors, evict=evict)
         except OSError:
             stored = None  # full or failing disk: the segment is computed again
         if stored is None:
@@ -211,9 +211,7 @@ class KvStore:
             self.folder.remove_damaged(node)
         return not wrong and all(self.folder.check(node) for node in match.found)
 
-    def _write(
-        self, node: Node, root: TreeRoot, header: Header, tensors: Sequence[Tensor], *, evict: bool
-    ) -> Node | None:
+    def _write(self, node: Node, header: Header, tensors: Sequence[Tensor], *, evict: bool) -> Node | None:
         """Write a node's file, read it back, and add its row; None, and no file, if the node is refused."""
         if not (self._ledger.is_current and self._make_room(node.bytes, node.parent, evict)):
             return None
@@ -222,7 +220,7 @@ class KvStore:
             kv_files.write(path, header, tensors)
             node = replace(node, verified=identity(path))
             kv_files.verify(path)
-            if self.index.add(node, self.sub_step, root):
+            if self.index.add(node, self.sub_step, header.root):
                 return node
         unlink(path)
         return None

@@ -36,7 +36,7 @@ def node(*ids: int, parent: Node | None = None, size: int = 100) -> Node:
 
 def put(index: KvIndex, *nodes: Node) -> None:
     for one in nodes:
-        assert index.add(one, SUB_STEP, ROOT)
+        assert index.add(one, SUB_STEP, ROOT.key)
 
 
 def test_a_node_is_found_as_it_was_added(index: KvIndex) -> None:
@@ -45,13 +45,13 @@ def test_a_node_is_found_as_it_was_added(index: KvIndex) -> None:
 
 
 def test_a_node_whose_parent_is_not_there_is_not_added(index: KvIndex) -> None:
-    assert not index.add(node(2, parent=node(1)), SUB_STEP, ROOT)
+    assert not index.add(node(2, parent=node(1)), SUB_STEP, ROOT.key)
     assert index.all_keys() == []
 
 
 def test_nothing_is_added_once_something_was_forgotten(index: KvIndex, ledger: Ledger) -> None:
     ledger.set(EPOCH, "2")
-    assert not index.add(node(1), SUB_STEP, ROOT)
+    assert not index.add(node(1), SUB_STEP, ROOT.key)
     assert index.all_keys() == []
 
 
