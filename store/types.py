@@ -293,15 +293,13 @@ class IndexedDocument(Struct, frozen=True):
 
 def document_row(entry: IndexedDocument) -> Row:
     """Return the row of the document itself."""
-    document, names = entry.document, ("id", "kind", "title", "message_id", "text", "sender")
-    row = {name: getattr(document, name) for name in names}
-    return row | {"claimed": document.claimed and document.claimed.isoformat()} | _about(entry)
+    names = ("id", "kind", "message_id", "text", "sender")
+    return {name: getattr(entry.document, name) for name in names} | _about(entry)
 
 
 def chunk_rows(entry: IndexedDocument) -> list[Row]:
     """Return the rows of its chunks, in order."""
-    claimed = entry.document.claimed
-    about = _about(entry) | {"title": entry.document.title, "claimed": claimed and claimed.isoformat()}
+    about = _about(entry)
     return [
         {
             "id": chunk.id, "document": chunk.document, "position": chunk.position, "header": chunk.header,
@@ -314,8 +312,9 @@ def chunk_rows(entry: IndexedDocument) -> list[Row]:
 
 
 def _about(entry: IndexedDocument) -> Row:
-    document, moment = entry.document, entry.document.date
+    document, moment, claimed = entry.document, entry.document.date, entry.document.claimed
     return {
+        "title": document.title, "claimed": claimed and claimed.isoformat(),
         "date": moment, "local": moment and moment.replace(tzinfo=None),
         "recipients": "\n".join(document.recipients), "collections": list(entry.collections),
     }  # fmt: skip
