@@ -372,14 +372,11 @@ class Tables:
     @contextmanager
     def _writing(self, name: str) -> Iterator[None]:
         """Write to a table, in a change of its own outside of one."""
-        if self._changing is not None:
+        own: AbstractContextManager[Acknowledge | None] = nullcontext() if self._changing is not None else self.change()
+        with own as acknowledge:
             with self._damage_of(name):
                 yield
-            return
-        with self.change() as acknowledge:
-            with self._damage_of(name):
-                yield
-            with acknowledge():
+            with acknowledge() if acknowledge else nullcontext():
                 pass
 
     def _table(self, name: str, width: int = 0) -> Any:
