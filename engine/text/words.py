@@ -141,10 +141,7 @@ _SPELLED = re.compile(r"(?:is|ys)(?=e$|ation)|(?<=[^t])our(?!n|c)")  # organise,
 
 @cache
 def _forms() -> dict[str, str]:
-    forms = dict[str, str]()
-    for *others, plain in word_groups("inflections"):
-        forms |= dict.fromkeys(others, _base_of(plain, {}))
-    return forms
+    return {one: _base_of(plain, {}) for *others, plain in word_groups("inflections") for one in others}
 
 
 @cache
@@ -269,12 +266,8 @@ def _blocks(text: str, *, labelled: bool = True) -> list[tuple[int, int, str | N
 
 def _split(text: str, start: int, end: int) -> list[tuple[int, int]]:
     cuts = [match.end() for match in _STOP.finditer(text, start, end) if _ends_sentence(text, start, end, match)]
-    found = list[tuple[int, int]]()
-    for first, last in zip([start, *cuts], [*cuts, end], strict=True):
-        part = text[first:last]
-        if part.strip():
-            found.append((last - len(part.lstrip()), first + len(part.rstrip())))
-    return found
+    parts = ((first, last, text[first:last]) for first, last in pairwise([start, *cuts, end]))
+    return [(last - len(part.lstrip()), first + len(part.rstrip())) for first, last, part in parts if part.strip()]
 
 
 def _ends_sentence(text: str, start: int, end: int, stop: re.Match[str]) -> bool:
@@ -295,8 +288,7 @@ def _ends_sentence(text: str, start: int, end: int, stop: re.Match[str]) -> bool
         return following.isupper() or not following
     if (last in _NUMBERED and following.isdigit()) or (_ORDINAL.fullmatch(last) and _MONTH.match(rest)):
         return False
-    numbers_a_list = last.isdigit() and stop.start() - start <= len(last)
-    return not numbers_a_list
+    return not last.isdigit() or stop.start() - start > len(last)  # else it numbers an item of a list
 
 
 # Sentences in other texts, however they are quoted: wrapped, marked, cut, punctuated otherwise.
