@@ -188,9 +188,8 @@ def wanted(question: Question) -> Kind | None:
     """Return which kind of span a question asks for, if any."""
     if question.foreign:
         return next((kind for kind in FOREIGN_KINDS if kind == question.asked), None)
-    for kind, pattern in _KINDS:
-        if pattern.search(question.text):
-            return kind
+    if named_kind := next((kind for kind, pattern in _KINDS if pattern.search(question.text)), None):
+        return named_kind
     form = plain(question.text)
     if contact := next((kind for kind, pattern in _CONTACTS if pattern.match(form)), None):
         return contact
@@ -254,9 +253,7 @@ def read_sources(reader: "SpanReader", question: Question, reads: Passages, foun
         score = best_mark.score + RETRIEVAL * reads[one.read].score if best_mark else -100.0
         marked.append(replace(one, mark=best_mark, score=score))
     best = max(marked, key=lambda one: one.score, default=None)
-    if best is None or best.mark is None:
-        return Reading(marked, 0.0)
-    return Reading(marked, support_of(question, reads, marked, best))
+    return Reading(marked, support_of(question, reads, marked, best) if best and best.mark else 0.0)
 
 
 def read_words(question: Question, reads: Passages, found: Candidates, when: TimeConstraint) -> Reading:
@@ -347,10 +344,8 @@ def support_of(question: Question, reads: Passages, found: Candidates, best: Can
 def telling(question: Question, reads: Passages, reading: Reading, kind: Kind) -> Reading:
     """Return the sentences with a span of the kind: less likely to answer, if the best of all is another's source."""
     found = [one for one in reading.found if one.spans or (one.mark and find(one.text, kind))]
-    if not found:
-        return replace(reading, found=found)
-    first, best = (max(each, key=lambda one: one.score) for each in (reading.found, found))
-    if best.mark and best.read != first.read:
+    first, best = (max(each, key=lambda one: one.score, default=None) for each in (reading.found, found))
+    if first and best and best.mark and best.read != first.read:
         return replace(reading, found=found, support=support_of(question, reads, reading.found, best))
     return replace(reading, found=found)
 
