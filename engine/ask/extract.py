@@ -343,10 +343,8 @@ def _exact(question: Question, kind: Kind | None, reads: Passages, found: Candid
 
 
 def _quotes(found: Candidates, count: int) -> tuple[str, ...]:
-    best = dict[int, Candidate]()
-    for one in found:
-        best[one.read] = max(best.get(one.read, one), one, key=lambda each: each.score)
-    return tuple(best[read].text if read in best else "" for read in range(count))
+    best = {one.read: one.text for one in sorted(found, key=lambda one: (one.score, -one.place))}
+    return tuple(best.get(read, "") for read in range(count))
 
 
 def write(
