@@ -399,7 +399,7 @@ def shown(reader: Reader, catalogue: Catalog, places: Sequence[Place]) -> list[d
     for place in (one for one in places if one.document in kept):
         row, first = kept[place.document], (place.lines_before or 0) + 1
         lines = {"lines": [first, first + row["text"].count("\n")], "text": row["text"]}
-        found.append({"schema": SCHEMA, **_about(row, place, known.get(place.document)), **lines, "turns": None})
+        found.append(_about(row, place, known.get(place.document)) | lines | {"turns": None})
     return found
 
 
@@ -407,18 +407,16 @@ def listed(reader: Reader, catalogue: Catalog, options: ListOptions, of: Sequenc
     """Return documents by date, and how many there are; only `of` these, if any are given."""
     ids, total = reader.by_date(options.scope, options.title, options.limit, oldest=options.oldest, of=of)
     catalogue = catalogue.within(options.scope)
-    known, found = known_of(catalogue, ids, reader), list[dict[str, Any]]()
-    rows = reader.documents(ids, texts=False)
-    for id in ids:
-        if id in rows and (places := catalogue.places(id)):
-            about = _about(rows[id], places[0], known.get(id))
-            found.append({"schema": SCHEMA, **about, "copies": len(places) - 1})
+    known, rows = known_of(catalogue, ids, reader), reader.documents(ids, texts=False)
+    there = ((id, places) for id in ids if id in rows and (places := catalogue.places(id)))
+    found = [_about(rows[id], places[0], known.get(id)) | {"copies": len(places) - 1} for id, places in there]
     return Listing(total, found)
 
 
 def _about(row: dict[str, Any], place: Place, known: Known | None) -> dict[str, Any]:
     claimed = row["claimed"] or (row["date"] and row["date"].isoformat())
     return {
+        "schema": SCHEMA,
         "path": place.path,
         "item": place.item,
         **{name: row[name] for name in ("message_id", "kind", "title", "sender")},
