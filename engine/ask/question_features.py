@@ -228,12 +228,11 @@ def _among(plain: Iterable[str], table: dict[str, str]) -> list[str]:
 
 OWNER = "'s"  # follows a name or noun that owns the next word
 
-_TOLD = r"(?:tell|remind|show|give|let|find|get|send)"
-_ME = rf"(?:{ASKED_FOR})?(?:please )?{_TOLD} (?:me|us)(?: again)?(?: know)?(?: please)?"
+_TELL = r"(?:please )?(?:tell|remind|show|give|let|find|get|send) (?:me|us)(?: again)?(?: know)?(?: please)?"
 # In front of what is asked for: "please give me Ann's email", "I'm looking for the address of Ann".
 _WANTED = re.compile(
     rf"\A\W*(?:{GREETING}\W*)*"
-    rf"(?:{_ME}(?: of| about)?|i(?:'m| am) (?:looking for|after)|i (?:need|want)|i(?:'d| would) like"
+    rf"(?:(?:{ASKED_FOR})?{_TELL}(?: of| about)?|i(?:'m| am) (?:looking for|after)|i (?:need|want)|i(?:'d| would) like"
     r"|(?:can|could|may) i (?:please )?(?:get|have|see)"
     r"|do (?:you|we) (?:happen to )?(?:still )?(?:have|know|remember|recall)|have (?:you|we) got"
     rf"|(?:{ASKED_FOR})?(?:find|look up))\s+"
@@ -241,9 +240,8 @@ _WANTED = re.compile(
     re.IGNORECASE,
 )
 _OWNED_ALONE = re.compile(r"\A[\w.' -]{2,60}'s? \w+(?: \w+)?\Z|\A(?:the )?\w+(?: \w+)? of [\w.' -]{2,60}\Z")
-_ASKING_WORD = re.compile(r"\b(?:what|when|where|who|whose|whom|which|why|how)\b", re.IGNORECASE)
 _AUX = "is|are|was|were|am|do|does|did|has|have|had|will|would|can|could|shall|should|may|might|must"
-_VERBAL = re.compile(rf"\b(?:{_AUX})\b|summari[sz]e|describe|explain|list|compare", re.IGNORECASE)
+_ASKS = re.compile(rf"\b{QUESTION_WORD}|\b(?:{_AUX})\b|summari[sz]e|describe|explain|list|compare", re.IGNORECASE)
 
 
 @cache
@@ -289,7 +287,7 @@ def _framed(text: str) -> str:
     text = re.sub(r"(?<=s)' (?=\w)", "'s ", " ".join(text.split()).rstrip(" ?!."))
     if found := _WANTED.match(text):
         text = "what be " + text[found.end() :]
-    elif _OWNED_ALONE.match(text) and not _ASKING_WORD.search(text) and not _VERBAL.search(text):
+    elif _OWNED_ALONE.match(text) and not _ASKS.search(text):
         text = "what be " + text  # "Ann's address?"
     return text
 
