@@ -156,12 +156,9 @@ def index_words(chunk: Chunk, sender: str, recipients: Sequence[str], date: date
 
     Only the first chunk of a document is indexed under its addresses.
     """
-    parts = [chunk.header, chunk.text]
-    if chunk.position == 0:
-        parts += [sender, *recipients[:_PEOPLE]]
-    if date is not None:
-        parts.append(MONTH_NAMES[date.month - 1])
-    return words("\n".join(parts))
+    people = [sender, *recipients[:_PEOPLE]] if chunk.position == 0 else []
+    month = [MONTH_NAMES[date.month - 1]] if date else []
+    return words("\n".join([chunk.header, chunk.text, *people, *month]))
 
 
 def chunk_header(document: Document, part: DocumentPassage) -> str:

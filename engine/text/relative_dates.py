@@ -404,9 +404,7 @@ def time_constraint(question: Question, kind: spans.Kind | None, since: date | N
     if coming is None:
         return NONE
     named = frozenset(words(coming.group().split()[-1]))
-    days, clock = Days(since or question.day, date.max), None
-    if question.clock and since is None:
-        clock = question.clock.replace(tzinfo=None)
+    days, clock = Days(since or question.day, date.max), question.now if question.clock and since is None else None
     return TimeConstraint((days,), named, frozenset(question.content) - named, coming=True, clock=clock)
 
 
