@@ -219,7 +219,6 @@ _NAMES = {
 
 def row(report: "IdleReport", seconds: float, *, dry_run: bool) -> dict[str, Any]:
     """Return a report as plain values."""
-    results = report.results
     return {
         "dry_run": dry_run,
         "reason": report.reason,
@@ -227,10 +226,10 @@ def row(report: "IdleReport", seconds: float, *, dry_run: bool) -> dict[str, Any
             {"job": one.job.kind, "why": one.job.reason, "state": one.state}
             | {name: getattr(one.job, name) for name in ("what", "tokens", "expected", "gain_s", "cost_s")}
             | {"seconds": round(one.seconds, 4), "bytes": one.bytes}
-            for one in results
+            for one in report.results
         ],
-        "done": sum(one.state == "done" for one in results),
-        "bytes": sum(one.bytes for one in results),
+        "done": sum(one.state == "done" for one in report.results),
+        "bytes": sum(one.bytes for one in report.results),
         "seconds": round(seconds, 3),
     }
 

@@ -49,14 +49,13 @@ def _show_tiers(row: dict[str, Any]) -> None:
     rank = {tier: place for place, tier in enumerate(TIERS)}
     tiers = sorted(row["tiers"], key=lambda tier: (rank.get(tier["tier"], len(TIERS)), not tier["by_model"]))
     questions = sum(tier["questions"] for tier in tiers)
-    rows = [("tier", "asked", "share", "p50", "p95", "saved")]
+    rows: list[tuple[str, ...]] = [("tier", "asked", "share", "p50", "p95", "saved")]
     for tier in tiers:
         spent = (tier["p50_ms"] / 1000, tier["p95_ms"] / 1000, tier["saved_s"])
         is_model = tier["by_model"] and tier["tier"] == "full"  # without a cache hit it is the model's, or quoted
         name = f"{tier['tier']} (model)" if is_model else str(tier["tier"])
         share = _share(tier["questions"] / questions)
-        p50, p95, saved = map(duration, spent)
-        rows.append((name, f"{tier['questions']:,}", share, p50, p95, saved))
+        rows.append((name, f"{tier['questions']:,}", share, *map(duration, spent)))
     rows.append(("all", f"{questions:,}", "", "", "", duration(row["saved_s"])))
     print()
     show_table(rows, "<>>>>>")
