@@ -84,8 +84,7 @@ def reword(question: str, names: Names) -> Wording:
     """Return the wording of a question: names as the archive writes them, one form of spaces, signs and final marks.
 
     "Could you tell me who wrote?" has the wording of "Who wrote?". Capitals stay, since they tell names that the
-    archive does not know, but not those of English function words.
-    UsageError if nothing is left of it.
+    archive does not know, but not those of English function words. UsageError if nothing is left of it.
     """
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", question).translate(_APOSTROPHES))
     if not (text := _unframed(" ".join(text.split()).rstrip(_TRAILING))):
@@ -164,7 +163,6 @@ def normalise(question: str) -> str:
 
 
 _SAME_F1 = 0.8  # of content words, from which one answer says only a little more than the other
-
 _NEGATION = re.compile(r"no|not|never|none|without|cannot|(?:ca|do|did|does|is|was|were|are|could|would|should|wo)nt")
 
 

@@ -299,7 +299,6 @@ def soonest(reads: Passages, found: Candidates, best: Candidate, when: TimeConst
     least = share(about, best.words)
     coming = [one for one in found if one.begins and share(about, one.words) >= least]
     changed = [(one.written, _title_words(reads[one.read])) for one in coming if says_change(one.text)]
-
     left = list[Candidate]()
     for one in coming:  # without those that a newer document changed
         newer = [other for at, other in changed if one.written and at and one.written < at]

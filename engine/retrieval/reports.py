@@ -216,8 +216,7 @@ def named_meetings(reader: Reader, name: str, scope: Scope, today: date, *, whol
     """Return the first chunks of the meetings that a name fits, newest first.
 
     Its words are of the title or of who spoke, but for its days and words such as "last" and, if need be, "call"; with
-    `whole` they are the title.
-    A name without others fits the only meeting, or all but chats if it asks for the last.
+    `whole` they are the title. A name without others fits the only meeting, or all but chats if it asks for the last.
     """
     if scope.document:
         return sorted(reader.chunks_of([scope.document], scope), key=lambda hit: hit.chunk.position)[:1]

@@ -203,7 +203,6 @@ def synthesis(question: str) -> Synthesis | None:
 
 
 _JOINS = r"(?:and|but|or|also|then|so(?! far| many| much|-))\b[,.:;]?|(?:ok|okay|well|yes|no|right|thanks)[,.;!]+"
-
 _LEAD = re.compile(rf"(?:(?:{_JOINS})(?: |$))+", re.IGNORECASE)
 
 
