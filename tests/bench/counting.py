@@ -220,11 +220,9 @@ class CountedStore(KvStore):
         """Store a segment as the store does, under the seconds of the real shape."""
         return super().keep(root, parent, ids, len(ids) * PREFILL_S, tensors, evict=evict)
 
-    def _write(
-        self, node: Node, root: TreeRoot, header: Header, tensors: Sequence[Tensor], *, evict: bool
-    ) -> Node | None:
+    def _write(self, node: Node, header: Header, tensors: Sequence[Tensor], *, evict: bool) -> Node | None:
         counted = size_of(header, ()) + len(header.ids) * self.per_token
-        return super()._write(replace(node, bytes=counted), root, header, tensors, evict=evict)
+        return super()._write(replace(node, bytes=counted), header, tensors, evict=evict)
 
 
 @dataclass(slots=True)
