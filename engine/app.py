@@ -257,7 +257,7 @@ class Pkb:
         return done, failed
 
     def embed(self) -> Iterator[tuple[int, int]]:
-        """Compute missing embeddings, newest chunks first; yields how many are done and left. NoModel without one."""
+        """Compute missing embeddings, newest chunks first; yields how many are done and left. NoModel."""
         self.session.refuse_reader()
         if operations.missing_vectors(self.session):
             yield from operations.embed(self.session)

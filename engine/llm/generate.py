@@ -292,9 +292,9 @@ def _measured(
 
 
 def prefill_prompt(question: Question, evidence: Evidence, trace: Trace, options: GenerateOptions) -> None:
-    """Prefill all of a question's prompt but its last segment, and cache that, if KV is kept; nothing is answered.
+    """Prefill all but the last segment of a question's prompt, without answering; nothing if no KV is kept.
 
-    While it is typed, step by step: often the last word tells the source, and what is cancelled leaves all whole steps.
+    Runs while the question is typed. The last word often decides the sources; a cancelled run keeps its finished steps.
     """
     if not evidence.passages or (kept := (reading := options.load()).kept) is None:
         return

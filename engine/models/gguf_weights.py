@@ -34,7 +34,7 @@ Bytes = NDArray[np.uint8]
 GROUP = 32  # values that share a scale and an offset
 SLICE = 16 << 20  # bytes decoded at a time
 
-# Read for the config, or of the part that sees pictures.
+# RoPE frequencies, which go into the config, and the vision encoder.
 UNUSED = re.compile(r"rope_freqs\.weight|(?:v|mm)\..*")
 
 

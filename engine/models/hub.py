@@ -251,7 +251,7 @@ class Hub:
 
         if file.size > _MAX_HTTP:
             limit = f"{_MAX_HTTP // 10**9} GB, the most the hub serves over HTTP"
-            raise PkbError(f"{file.name} of {name} is larger than {limit}")
+            raise PkbError(f"{file.name} of {name} is larger than {limit}", "choose a smaller model")
         url = hf_hub_url(name, file.name, revision=commit, endpoint=self._endpoint)
         # A compressed transfer could not be resumed.
         headers = {"user-agent": f"pkb/{version('pkb')}", "accept-encoding": "identity"}

@@ -1,1 +1,1 @@
-"""Retrieval: candidates from the knowledge bank, ranked, and made into the evidence of a question."""
+"""Retrieval: finds candidates in the knowledge bank, ranks them, and returns the evidence for a question."""

@@ -370,7 +370,7 @@ def open_loops(
     now: datetime,
     me: Iterable[str],
 ) -> Report:
-    """Return the open items of a scope, those of `me` first: due in the future by date, then the rest, newest first."""
+    """Return the open items of a scope, those of `me` first: upcoming ones by due date, then the rest, newest first."""
     ordered, mine, counts = _ordered(reader, scope, kind, now, me)
     catalogue = catalogue.within(scope)
     items = (item for one in ordered[:limit] if (item := item_of(catalogue, one, mine)))

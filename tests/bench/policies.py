@@ -93,7 +93,7 @@ _ALL = (
         "ragcache-meancache",
         "RAGCache + MeanCache",
         COSINE_ALONE | TREE,
-        about="both, the answer cache first",
+        about="both caches; the answer cache is tried first",
     ),
     Policy(
         "ragcache-sleeptime",
