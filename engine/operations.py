@@ -52,7 +52,7 @@ def embed(opened: Session) -> Iterator[tuple[int, int]]:
         vectors = VectorStore(opened.ledger, opened.tables)
         for step in embed(vectors, opened.embedder, opened.locks, partial(_meet, opened), opened.cluster):
             yield step
-            if opened.mapped.is_behind() or not step[1]:  # before questions are to find the last ones
+            if opened.mapped.is_behind(hidden=True) or not step[1]:  # before questions are to find the last ones
                 with opened.locks.writer():
                     _index(opened)
         tidy(opened)

@@ -23,6 +23,7 @@ EPOCH: Final = "forget.epoch"  # the counter of how often forgetting began or en
 DOUBTFUL = "tables.doubtful"  # the small value that says that the tables may have other documents or chunks
 CHANGED_SINCE = "changed.since"  # the generation from which on the ledger knows which documents changed
 HIDDEN: Final = 1 << 40  # instead of a generation: of changed documents with vectors that questions do not find yet
+NO_VECTORS = "vectors"  # instead of the name of their table: before the first embedder is used
 HOLDS_TEXT = "(depth > 1 OR coalesce(document, '') != '')"  # of nodes of the KV cache: the first of a prompt may not
 UNCOMPACTED = "uncompacted"  # the counter of rows added to LanceDB, or deleted, since its tables were last rewritten
 _APPLICATION_ID = 0x706B6231  # "pkb1"
@@ -104,7 +105,7 @@ class Ledger:
     @property
     def vectors(self) -> str:
         """Return the name of the table of the vectors in use."""
-        return self.get("vectors") or "vectors"
+        return self.get("vectors") or NO_VECTORS
 
     @property
     def unembedded(self) -> int:

@@ -8,7 +8,7 @@ the rows of the catalogue, in that transaction.
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import date
@@ -297,6 +297,10 @@ def note_counts(ledger: Ledger, tables: "Tables") -> None:
     ledger.set("embedded", str(tables.count(ledger.vectors)))
 
 
+_COPIED = ("id", "document", "date", "local", "sender", "recipients", "collections")  # of a chunk, beside its vector
+_AHEAD = 4_096  # chunks without a vector that are read at once
+
+
 class VectorStore:
     """The vectors of chunks, in a table of each embedder: a change of embedder creates a table and changes no column.
 
@@ -306,6 +310,7 @@ class VectorStore:
     def __init__(self, ledger: Ledger, tables: "Tables") -> None:
         self._ledger, self._tables = ledger, tables
         self._queue, self._generation = dict[str, None](), -1  # ids of chunks without a vector, and when that was so
+        self._ahead = dict[str, "Row"]()  # the next of these
 
     def use(self, fingerprint: str) -> bool:
         """Make this embedder the one in use; where another was, mark all vectors as missing and return True."""
@@ -316,7 +321,8 @@ class VectorStore:
         self._tables.delete(name, "true")  # from an earlier time, of other chunks
         with self._ledger.transaction():
             self._ledger.set("vectors", name)
-            self._ledger.set("index", "")  # which may have earlier vectors of this one
+            if self._ledger.count("embedded"):
+                self._ledger.set("index", "")  # which has vectors of the former, and may have earlier ones of this one
             note_counts(self._ledger, self._tables)
             self._ledger.raise_generation()
         return before is not None
@@ -336,15 +342,24 @@ class VectorStore:
         """Count the chunks that have no vector."""
         return self._ledger.unembedded
 
-    def wanted(self, limit: int, after: int = 0) -> "list[Row]":
-        """Return up to `limit` chunks without a vector, newest first `after` so many, as id, header and text."""
-        if self._generation != (now := self._ledger.generation):
+    @property
+    def is_stale(self) -> bool:
+        """Return whether documents changed since chunks were `wanted`."""
+        return self._ledger.generation != self._generation
+
+    def wanted(self, limit: int, but: Collection[str] = ()) -> "list[Row]":
+        """Return up to `limit` chunks without a vector, newest first, but those of some ids, as id, header and text."""
+        if self.is_stale:
+            generation, self._ahead = self._ledger.generation, {}
             there = {row["id"] for row in self._tables.each(self._ledger.vectors, ["id"])}
             missing = (row for row in self._tables.each("chunks", ["id", "date"]) if row["id"] not in there)
             dated = sorted((-row["date"].timestamp() if row["date"] else inf, row["id"]) for row in missing)
-            self._queue, self._generation = dict.fromkeys(one for _, one in dated), now
-        ids = list(islice(self._queue, after, after + limit))
-        return self._tables.select("chunks", among("id", ids), ["id", "header", "text"]) if ids else []
+            self._queue, self._generation = dict.fromkeys(one for _, one in dated), generation
+        ids = [*islice((one for one in self._queue if one not in but), max(limit, _AHEAD))]
+        if not all(one in self._ahead for one in ids[:limit]):  # each look-up reads the ids of all chunks
+            rows = self._tables.select("chunks", among("id", ids), [*_COPIED, "header", "text"])
+            self._ahead = {row["id"]: row for row in rows}
+        return [self._ahead[one] for one in ids[:limit] if one in self._ahead]
 
     def put(self, ids: Sequence[str], vectors: "Vectors", *, shows: bool = True) -> None:
         """Store unit vectors, one row an id; ids whose chunk was removed meanwhile are left out.
@@ -352,12 +367,11 @@ class VectorStore:
         Questions find them at once, or unless it `shows` them once the index lists them: until then, no question has to
         look for them in the tables, and answers stay valid.
         """
-        columns = ["id", "document", "date", "local", "sender", "recipients", "collections"]
-        there = {row["id"]: row for row in self._tables.select("chunks", among("id", ids), columns)}
+        there = {row["id"]: row for row in self._tables.select("chunks", among("id", ids), _COPIED)}
         rows = [{**there[i], "vector": v} for i, v in zip(ids, vectors, strict=True) if i in there]
         mark = self._ledger.generation if shows else HIDDEN
         changed = [(one, mark) for one in sorted({row["document"] for row in rows})]
-        is_next = self._ledger.generation == self._generation
+        is_next = not self.is_stale
         with self._tables.change() as acknowledge:
             if rows:
                 self._tables.add(self._ledger.vectors, rows, width=vectors.shape[1])

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from store import shards
 from store.catalog import Catalog
 from store.checksums import Checksum, TableFiles, checksum, is_intact
-from store.database import CHANGED_SINCE, DOUBTFUL, HIDDEN, Ledger
+from store.database import CHANGED_SINCE, DOUBTFUL, HIDDEN, NO_VECTORS, Ledger
 from store.errors import DamagedTable, Locked
 from store.home import Home, Identity, identity
 from store.locks import Lease
@@ -51,8 +51,8 @@ class IndexLimits(Struct, frozen=True):
 
     Shards are made with up to `shard`; an update joins those with fewer than `small`, and full ones to up to `large`,
     since each costs a question .1 ms, or to a `share` of all up to `largest`, which take .6 GB to join. Once so many as
-    a shard has are not in the files, an ingest brings these up to date. A shard is written again once a `worn` part of
-    it is dead.
+    a shard has are not in the files, an ingest brings these up to date; for new vectors alone, a share of all. A shard
+    is written again once a `worn` part of it is dead.
     """
 
     shard: int = 5_000
@@ -61,6 +61,10 @@ class IndexLimits(Struct, frozen=True):
     largest: int = 50_000
     small: int = 2_048
     worn: float = 0.2
+
+    def part(self, chunks: int, least: int) -> int:
+        """Return the share of so many chunks, between so many and the largest."""
+        return max(least, min(self.largest, int(self.share * chunks)))
 
 
 _USUAL = IndexLimits()
@@ -88,6 +92,10 @@ class ShardList(Struct, frozen=True):
     state: IndexState
     files: tuple[StoredShard, ...]
     format: int = shards.FORMAT
+
+    def fits(self, vectors: str) -> bool:
+        """Return whether the shards have vectors of no other table than this one."""
+        return self.state.vectors in (NO_VECTORS, vectors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,10 +322,14 @@ class MappedIndex:
             return self.view().frequencies(words)
         return {}
 
-    def is_behind(self) -> bool:
-        """Return whether so much has changed, or was published, that a question takes longer for it."""
+    def is_behind(self, *, hidden: bool = False) -> bool:
+        """Return whether so much has changed, or was published, that a question takes longer for it.
+
+        Of what is `hidden` from questions so far, there may be more.
+        """
+        most = self._limits.part(self._ledger.count("chunks") * hidden, self._limits.shard)
         changed = sum(self._plan(self._read_state(), self._read_list())[1].values())
-        return changed >= self._limits.shard or self._published >= self._limits.large
+        return changed >= most or self._published >= self._limits.large
 
     @contextmanager
     def publishing(self, rows: Sequence[Row]) -> Iterator[Callable[[], None] | None]:
@@ -340,7 +352,7 @@ class MappedIndex:
 
     def _publication(self, rows: Sequence[Row]) -> Callable[[], None] | None:
         base = self._read_list() or (None if self._ledger.count("chunks") else ShardList(self._read_state(), ()))
-        if not rows or base is None or base.state.vectors != self._ledger.vectors:
+        if not rows or base is None or not base.fits(self._ledger.vectors):
             return None
         changed, own = self._changed(base), dict[str, list[Row]]()
         for row in (one for one in rows if one["document"] not in changed):
@@ -421,7 +433,7 @@ class MappedIndex:
 
         Where all has changed there is no list, and all are read, in order of their ids.
         """
-        if known and known.state.vectors == state.vectors:
+        if known and known.fits(state.vectors):
             sql = """SELECT document, chunks FROM changed_documents LEFT JOIN documents ON id = document
                      WHERE changed_documents.generation >= ? ORDER BY +document"""  # +: else all of the table is read
             rows = self._ledger.rows.execute(sql, (known.state.generation,)).fetchall()
@@ -450,7 +462,9 @@ class MappedIndex:
     def _built(self, reads: Mapping[str, int], state: IndexState, *, every: bool) -> Iterator[Arrays]:
         """Yield the arrays of some documents or all, small shards that `update` joins; DamagedTable."""
         names = [name for name, chunks in reads.items() if chunks]
-        for part in shards.slices([reads[name] for name in names], self._limits.shard):
+        # For each, LanceDB looks through the ids of all chunks.
+        most = self._limits.part(sum(reads.values()), self._limits.large) if every else self._limits.shard
+        for part in shards.slices([reads[name] for name in names], most):
             some = names[part.start : part.stop]
             between = f"document BETWEEN {quoted(some[0])} AND {quoted(some[-1])}"
             within = between if every and not self._is_part else among("document", some)  # no rows of another's
@@ -538,7 +552,7 @@ def _groups(held: Sequence[Shard], limits: IndexLimits) -> list[list[int]]:
     full = [at for at, count in enumerate(counts) if limits.small <= count <= limits.shard]
     groups = [[at] for at, count in enumerate(counts) if count > limits.shard]
     groups += [small[part.start : part.stop] for part in shards.slices([counts[at] for at in small], limits.shard)]
-    large = max(limits.large, min(limits.largest, int(limits.share * sum(counts))))
+    large = limits.part(sum(counts), limits.large)
     for part in shards.slices([counts[at] for at in full], large):
         some = full[part.start : part.stop]
         groups += [some] if sum(counts[at] for at in some) > large // 2 else [[at] for at in some]

@@ -10,6 +10,7 @@ import pickle
 import re
 import shutil
 import sys
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from contextlib import ExitStack, closing, suppress
 from functools import cached_property, partial
 from importlib.metadata import version
 from importlib.util import find_spec
-from itertools import chain, groupby, islice, pairwise, takewhile
+from itertools import chain, groupby, islice, pairwise
 from pathlib import Path
 from queue import Queue
 from secrets import token_hex
@@ -182,8 +183,8 @@ def prepare(document: Document, *, chunked: bool = False) -> PreparedDocument:
 
 # Embedding.
 
-_COMMIT = 128  # chunks embedded per commit: about 5 s of work on a slow machine
-_AT_ONCE = 256  # of these are given to a cluster, whose workers load the model for them once
+_BATCH, _SENT_TO_CLUSTER = 128, 256  # chunks at once; of these batches, as a worker loads the model for all it is given
+_COMMIT_S = 30.0  # a killed run repeats as much, and each commit adds files to the tables
 OnVectors = Callable[[Sequence[str], "Vectors"], None]  # receives chunk ids and their new vectors after each commit
 _TIMEOUT_S = 0.2  # how long to wait for readers before dropping tables of former embedders is left to the next run
 
@@ -195,9 +196,9 @@ def embed(
     on_vectors: OnVectors = lambda _ids, _vectors: None,
     cluster: "Cluster | None" = None,
 ) -> Iterator[tuple[int, int]]:
-    """Embed what is missing; yields how much is done and left after each commit, nothing if another process embeds.
+    """Embed what is missing; yields how much is done and left after each batch, nothing if another process embeds.
 
-    Questions find the vectors once the index is updated, or at the end.
+    What is done is committed every so often, and at the end. Questions find it once the index is updated, or then.
     """
     with locks.sole("embedder") as locked:
         if not locked:
@@ -207,25 +208,42 @@ def embed(
         if store.former:
             with suppress(Locked), locks.exclusive(_TIMEOUT_S):  # else next time
                 store.drop_former()
-        done, missing, at_once = 0, store.missing, _AT_ONCE if cluster else 1
+        done, missing, made = 0, store.missing, dict[str, Vectors]()
+        begun = time.monotonic()
         try:
-            while groups := _wanted(store, locks, at_once):
-                texts = [[f"{row['header']}\n{row['text']}" for row in rows] for rows in groups]
+            while rows := _wanted(store, locks, _BATCH * (_SENT_TO_CLUSTER if cluster else 1), made):
+                groups = [rows[at : at + _BATCH] for at in range(0, len(rows), _BATCH)]
+                texts = [[f"{row['header']}\n{row['text']}" for row in some] for some in groups]
                 found = cluster.embed_all(embedder, texts) if cluster else map(embedder.embed, texts)
-                for rows, vectors in zip(groups, found, strict=True):
-                    ids = [row["id"] for row in rows]
-                    with locks.writer():
-                        store.put(ids, vectors, shows=False)
-                    on_vectors(ids, vectors)
-                    done, missing = done + len(ids), missing - len(ids)
+                for some, vectors in zip(groups, found, strict=True):
+                    made |= zip((row["id"] for row in some), vectors, strict=True)
+                    done, missing = done + len(some), missing - len(some)
+                    if missing <= 0 or store.is_stale or time.monotonic() - begun > _COMMIT_S:
+                        _commit(store, locks, made, on_vectors)
+                        begun = time.monotonic()
                     yield done, max(missing, 0)
         finally:
-            store.show()
+            try:
+                _commit(store, locks, made, on_vectors)
+            finally:
+                store.show()
 
 
-def _wanted(store: "VectorStore", locks: Locks, most: int) -> list[list[Row]]:
+def _wanted(store: "VectorStore", locks: Locks, most: int, made: Collection[str]) -> list[Row]:
     with locks.reader():  # whose tables no compaction takes away
-        return [*takewhile(len, (store.wanted(_COMMIT, at * _COMMIT) for at in range(most)))]
+        return store.wanted(most, made)
+
+
+def _commit(store: "VectorStore", locks: Locks, made: dict[str, Vectors], on_vectors: OnVectors) -> None:
+    """Store what was made, and empty it."""
+    if made:
+        import numpy as np  # lazy: processes that read files need none
+
+        ids, vectors = [*made], np.stack([*made.values()])
+        made.clear()
+        with locks.writer():
+            store.put(ids, vectors, shows=False)
+        on_vectors(ids, vectors)
 
 
 # Processes that read files ahead. Scanning and commits, and with them the order, stay in the one that starts them.

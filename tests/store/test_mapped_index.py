@@ -667,12 +667,44 @@ class CountedIndex(MappedIndex):
 
 def test_an_update_has_one_shard_in_memory_at_a_time(opened: Opened) -> None:
     opened.keep(*(entry(f"d{number:02}", "red") for number in range(40)))
-    index = CountedIndex(opened.home, opened.ledger, lambda: opened.tables, IndexLimits(shard=8, small=4))
+    index = CountedIndex(opened.home, opened.ledger, lambda: opened.tables, IndexLimits(shard=8, small=4, large=8))
     index.update()
     assert (index.most, len(index.view().shards)) == (8, 5)
     embed(opened, 40)
     index.update()
     assert (index.most, [one.embedded for one in index.view().shards]) == (8, [8] * 5)
+
+
+def test_with_the_first_embedder_only_documents_with_vectors_are_read(opened: Opened) -> None:
+    opened.keep(*(entry(f"d{number:02}", "red") for number in range(40)))
+    opened.mapped.update()
+    before = stored(opened)
+    opened.vectors.use("hash-1")
+    index = CountedIndex(opened.home, opened.ledger, lambda: opened.tables)
+    assert (len(index.view().shards), index.most) == (len(before), 0)
+    embed(opened, 5)
+    assert (len(index.view().shards), index.most) == (len(before) + 1, 5)
+
+
+def test_vectors_of_a_former_embedder_are_not_compared(opened: Opened) -> None:
+    opened.keep(*(entry(f"d{number:02}", "red") for number in range(4)))
+    embed(opened, 4)
+    opened.mapped.update()
+    opened.vectors.use("hash-2")
+    assert [one.embedded for one in opened.mapped.view().shards] == [0]
+    opened.vectors.use("hash-1")
+    assert [one.embedded for one in opened.mapped.view().shards] == [0]
+
+
+def test_new_vectors_alone_wait_for_a_share_of_all(opened: Opened) -> None:
+    index = MappedIndex(opened.home, opened.ledger, lambda: opened.tables, IndexLimits(shard=3, share=0.5, largest=6))
+    opened.keep(*(entry(f"d{number:02}", "red") for number in range(12)))
+    index.update()
+    seen = list[tuple[bool, bool]]()
+    for _ in range(3):
+        embed(opened, 2, shows=False)
+        seen.append((index.is_behind(), index.is_behind(hidden=True)))
+    assert seen == [(False, False), (True, False), (True, True)]
 
 
 @pytest.mark.parametrize(("largest", "sizes"), [(100, [10] * 4), (6, [6] * 6 + [4]), (1, [4] * 10)])

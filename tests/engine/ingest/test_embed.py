@@ -16,8 +16,8 @@ from tests.store.kit import HashEmbedder, Killed
 
 @pytest.fixture
 def filled(box: Box, monkeypatch: pytest.MonkeyPatch) -> Box:
-    """Return a home with 20 chunks, of which 4 are embedded per commit."""
-    monkeypatch.setattr(module, "_COMMIT", 4)
+    """Return a home with 20 chunks, of which 4 are embedded at once."""
+    monkeypatch.setattr(module, "_BATCH", 4)
     for number in range(20):
         mail(box.mail / f"m{number}", f"word{number} " * (1 + number % 3), day=1 + number)
     box.ingest()
@@ -56,15 +56,54 @@ def test_the_newest_are_embedded_first(filled: Box) -> None:
     assert (set(said[:8]), set(said[16:])) == ({f"word{n}" for n in range(12, 20)}, {f"word{n}" for n in range(4)})
 
 
-def test_groups_behind_each_other_are_those_of_one_run(filled: Box) -> None:
+def test_what_waits_for_its_commit_is_not_wanted_again(filled: Box) -> None:
     store = filled.opened.vectors
     store.use("hash-1")
-    ahead = [[row["id"] for row in store.wanted(4, after)] for after in range(0, 24, 4)]
-    in_turn = []
+    ahead: list[str] = []
+    while rows := store.wanted(4, ahead):
+        ahead += (row["id"] for row in rows)
+    in_turn: list[str] = []
     while rows := store.wanted(4):
-        in_turn.append([row["id"] for row in rows])
-        store.put(in_turn[-1], HashEmbedder().embed([row["text"] for row in rows]))
-    assert ahead == [*in_turn, []]
+        in_turn += (row["id"] for row in rows)
+        store.put(in_turn[-4:], HashEmbedder().embed([row["text"] for row in rows]))
+    assert (ahead, len(in_turn)) == (in_turn, 20)
+
+
+def versions(box: Box) -> int:
+    """Return how often vectors were committed, beside the commit that made their table."""
+    return len(list(box.opened.home.tables.glob("vectors*/_versions/*.manifest"))) - 1
+
+
+def test_batches_are_committed_together(filled: Box) -> None:
+    run(filled, HashEmbedder())
+    assert (versions(filled), filled.opened.reader.totals().embedded) == (1, 20)
+
+
+class Failing(HashEmbedder):
+    """Fails at the third batch."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.calls = getattr(self, "calls", 0) + 1
+        if self.calls == 3:
+            raise MemoryError
+        return super().embed(texts)
+
+
+def test_what_was_embedded_before_a_failure_is_kept(filled: Box) -> None:
+    with pytest.raises(MemoryError):
+        run(filled, Failing())
+    assert (filled.opened.reader.totals().embedded, filled.opened.wrong()) == (8, [])
+
+
+def test_newer_mail_is_embedded_before_the_rest(filled: Box) -> None:
+    embedder = Recording()
+    steps = embed(filled.opened.vectors, embedder, filled.opened.locks)
+    next(steps)
+    mail(filled.mail / "new", "newest", day=30)
+    filled.ingest()
+    list(steps)
+    assert ["newest" in text for text in embedder.given].index(True) in range(4, 12)
+    assert (len(embedder.given), filled.opened.vectors.missing) == (21, 0)
 
 
 def test_header_and_text_are_embedded(filled: Box) -> None:
