@@ -53,7 +53,7 @@ def embed(opened: Session) -> Iterator[tuple[int, int]]:
         for step in embed(vectors, opened.embedder, opened.locks, partial(_meet, opened), opened.cluster):
             yield step
             if opened.mapped.is_behind(hidden=True) or not step[1]:  # before questions are to find the last ones
-                with opened.locks.writer():
+                with opened.locks.writer(), vectors.keeping_chunks():
                     _index(opened)
         tidy(opened)
 

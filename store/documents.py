@@ -8,11 +8,12 @@ the rows of the catalogue, in that transaction.
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
+from heapq import nsmallest
 from itertools import islice
 from math import inf
 from pathlib import Path
@@ -298,7 +299,7 @@ def note_counts(ledger: Ledger, tables: "Tables") -> None:
 
 
 _COPIED = ("id", "document", "date", "local", "sender", "recipients", "collections")  # of a chunk, beside its vector
-_AHEAD = 4_096  # chunks without a vector that are read at once
+_AHEAD, _QUEUED = 4_096, 100_000  # chunks without a vector that are read at once, and whose ids are
 
 
 class VectorStore:
@@ -310,7 +311,7 @@ class VectorStore:
     def __init__(self, ledger: Ledger, tables: "Tables") -> None:
         self._ledger, self._tables = ledger, tables
         self._queue, self._generation = dict[str, None](), -1  # ids of chunks without a vector, and when that was so
-        self._ahead = dict[str, "Row"]()  # the next of these
+        self._ahead, self._is_cut = dict[str, "Row"](), False  # the next of these, and whether there are more of them
 
     def use(self, fingerprint: str) -> bool:
         """Make this embedder the one in use; where another was, mark all vectors as missing and return True."""
@@ -347,14 +348,24 @@ class VectorStore:
         """Return whether documents changed since chunks were `wanted`."""
         return self._ledger.generation != self._generation
 
+    @contextmanager
+    def keeping_chunks(self) -> Iterator[None]:
+        """Do what removes and adds no chunk, with the writer lock: it makes nothing stale."""
+        is_next = not self.is_stale
+        yield
+        if is_next:
+            self._generation = self._ledger.generation
+
     def wanted(self, limit: int, but: Collection[str] = ()) -> "list[Row]":
         """Return up to `limit` chunks without a vector, newest first, but those of some ids, as id, header and text."""
-        if self.is_stale:
+        if self.is_stale or (self._is_cut and len(self._queue) <= len(but)):
             generation, self._ahead = self._ledger.generation, {}
             there = {row["id"] for row in self._tables.each(self._ledger.vectors, ["id"])}
+            there |= {*but}
             missing = (row for row in self._tables.each("chunks", ["id", "date"]) if row["id"] not in there)
-            dated = sorted((-row["date"].timestamp() if row["date"] else inf, row["id"]) for row in missing)
-            self._queue, self._generation = dict.fromkeys(one for _, one in dated), generation
+            dated = ((-row["date"].timestamp() if row["date"] else inf, row["id"]) for row in missing)
+            self._queue = dict.fromkeys(one for _, one in nsmallest(_QUEUED, dated))
+            self._generation, self._is_cut = generation, len(self._queue) == _QUEUED
         ids = [*islice((one for one in self._queue if one not in but), max(limit, _AHEAD))]
         if not all(one in self._ahead for one in ids[:limit]):  # each look-up reads the ids of all chunks
             rows = self._tables.select("chunks", among("id", ids), [*_COPIED, "header", "text"])
@@ -371,8 +382,7 @@ class VectorStore:
         rows = [{**there[i], "vector": v} for i, v in zip(ids, vectors, strict=True) if i in there]
         mark = self._ledger.generation if shows else HIDDEN
         changed = [(one, mark) for one in sorted({row["document"] for row in rows})]
-        is_next = not self.is_stale
-        with self._tables.change() as acknowledge:
+        with self.keeping_chunks(), self._tables.change() as acknowledge:
             if rows:
                 self._tables.add(self._ledger.vectors, rows, width=vectors.shape[1])
             with acknowledge():
@@ -381,10 +391,8 @@ class VectorStore:
                 self._ledger.add(UNCOMPACTED, len(rows))
                 if shows:
                     self._ledger.raise_generation()
-        if is_next:
-            self._generation = self._ledger.generation
-            for one in ids:
-                self._queue.pop(one, None)
+        for one in ids:
+            self._queue.pop(one, None)
 
     def show(self) -> None:
         """Have questions find all vectors that were stored."""

@@ -7,6 +7,7 @@ import pytest
 
 from engine.ingest import chunking as module
 from engine.ingest.chunking import embed
+from store import documents
 from store.locks import Locks
 from store.types import Vectors
 from tests.effort import PATIENCE_S
@@ -67,6 +68,14 @@ def test_what_waits_for_its_commit_is_not_wanted_again(filled: Box) -> None:
         in_turn += (row["id"] for row in rows)
         store.put(in_turn[-4:], HashEmbedder().embed([row["text"] for row in rows]))
     assert (ahead, len(in_turn)) == (in_turn, 20)
+
+
+def test_more_than_are_queued_are_embedded_in_order(filled: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "_QUEUED", 7)
+    embedder = Recording()
+    steps = run(filled, embedder)
+    days = [int(text.split("\n")[1].split()[0].removeprefix("word")) for text in embedder.given]
+    assert (days, steps[-1]) == ([*range(19, -1, -1)], (20, 0))
 
 
 def versions(box: Box) -> int:
