@@ -422,10 +422,16 @@ class MappedIndex:
         return is_whole
 
     def _kept(self, shard: Shard, *, stores: bool) -> "tuple[Shard, StoredShard | None]":
-        """Return a shard as it is in a file, unless it is small, the disk is full, or it `stores` none."""
-        if stores and shard.size >= self._limits.small:
+        """Return a shard as it is in a file, unless it is small, the disk is full, or it `stores` none.
+
+        Then a large one, of an index that is built anew, has a file without a name: less of it is in memory.
+        """
+        if shard.size >= self._limits.small if stores else shard.size > self._limits.shard:
             with suppress(OSError):
-                return self._put(shard)
+                mapped, file = self._put(shard)
+                if not stores:
+                    (self._folder / file.name).unlink(missing_ok=True)
+                return mapped, file if stores else None
         return shard, None
 
     def _plan(self, state: IndexState, known: ShardList | None) -> tuple[ShardList | None, dict[str, int]]:

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from errno import ENOSPC
 from functools import partial
 from math import log
+from mmap import mmap
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -673,6 +674,25 @@ def test_an_update_has_one_shard_in_memory_at_a_time(opened: Opened) -> None:
     embed(opened, 40)
     index.update()
     assert (index.most, [one.embedded for one in index.view().shards]) == (8, [8] * 5)
+
+
+def is_mapped(array: Any) -> bool:
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, memoryview) and isinstance(array.obj, mmap)
+
+
+def test_a_question_that_builds_the_index_keeps_no_large_shard_in_memory(three: Opened) -> None:
+    three.keep(*(entry(f"d{number:02}", "red") for number in range(20)))
+    three.mapped.update()
+    expected, before = three.mapped.frequencies(["red"]), {path.name for path in three.home.index.iterdir()}
+    three.ledger.set("index", "")
+    index = MappedIndex(three.home, three.ledger, lambda: three.tables, IndexLimits(shard=4, large=8, small=2))
+    three.ledger.rows.execute("BEGIN")  # in which nothing is listed
+    assert [is_mapped(one.arrays["hits"]) for one in index.view().shards] == [True, True, True, False]
+    assert index.frequencies(["red"]) == expected
+    assert {path.name for path in three.home.index.iterdir()} == before
+    three.ledger.rows.execute("ROLLBACK")
 
 
 def test_with_the_first_embedder_only_documents_with_vectors_are_read(opened: Opened) -> None:
