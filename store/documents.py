@@ -298,7 +298,6 @@ def note_counts(ledger: Ledger, tables: "Tables") -> None:
     ledger.set("embedded", str(tables.count(ledger.vectors)))
 
 
-_COPIED = ("id", "document", "date", "local", "sender", "recipients", "collections")  # of a chunk, beside its vector
 _AHEAD, _QUEUED = 4_096, 100_000  # chunks without a vector that are read at once, and whose ids are
 
 
@@ -368,7 +367,7 @@ class VectorStore:
             self._generation, self._is_cut = generation, len(self._queue) == _QUEUED
         ids = [*islice((one for one in self._queue if one not in but), max(limit, _AHEAD))]
         if not all(one in self._ahead for one in ids[:limit]):  # each look-up reads the ids of all chunks
-            rows = self._tables.select("chunks", among("id", ids), [*_COPIED, "header", "text"])
+            rows = self._tables.select("chunks", among("id", ids), ["id", "header", "text"])
             self._ahead = {row["id"]: row for row in rows}
         return [self._ahead[one] for one in ids[:limit] if one in self._ahead]
 
@@ -378,7 +377,8 @@ class VectorStore:
         Questions find them at once, or unless it `shows` them once the index lists them: until then, no question has to
         look for them in the tables, and answers stay valid.
         """
-        there = {row["id"]: row for row in self._tables.select("chunks", among("id", ids), _COPIED)}
+        columns = ["id", "document", "date", "local", "sender", "recipients", "collections"]
+        there = {row["id"]: row for row in self._tables.select("chunks", among("id", ids), columns)}
         rows = [{**there[i], "vector": v} for i, v in zip(ids, vectors, strict=True) if i in there]
         mark = self._ledger.generation if shows else HIDDEN
         changed = [(one, mark) for one in sorted({row["document"] for row in rows})]
