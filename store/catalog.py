@@ -83,15 +83,12 @@ class SourceRoot:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An item of a file that could not be read completely, and why, in words that quote no content; else that is empty.
-
-    `kinds` are what looks misread in it, or the state for which it was left out.
-    """
+    """An item of a file that could not be read completely, looks misread, or was left out."""
 
     path: str
     item: int
-    reason: str
-    kinds: tuple[str, ...] = ()
+    reason: str  # for which it was not read completely, in words that quote no content; else empty
+    kinds: tuple[str, ...] = ()  # what looks misread in it, or the state for which it was left out
 
 
 BUG = "bug in pkb:"  # what the reason of a problem begins with if the file is to be read again by another version

@@ -16,22 +16,18 @@ _COLUMNS = "at, question, tier, answered, total_ms, saved_ms, prompt_tokens, reu
 
 
 class HistoryEntry(Struct, frozen=True):
-    """One question as it was answered; `saved_ms` is the cost of computing the answer, less the time of this answer.
-
-    `prompt` and `reused` are the prompt tokens and those of them that came from the KV cache, where a model ran. `key`
-    is the question's in the answer cache (None: it was asked past that), `stale` if the answer may be outdated.
-    """
+    """One question as it was answered."""
 
     at: float
     question: str
     tier: str
     answered: bool
     total_ms: float
-    saved_ms: float
-    prompt: int | None = None
-    reused: int | None = None
-    key: bytes | None = None
-    stale: bool = False
+    saved_ms: float  # the cost of computing the answer, less the time of this answer
+    prompt: int | None = None  # tokens, where a model ran
+    reused: int | None = None  # those of them that came from the KV cache
+    key: bytes | None = None  # the question's in the answer cache; None: it was asked past that
+    stale: bool = False  # the answer may be outdated
 
 
 class History(LedgerRows):

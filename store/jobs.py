@@ -193,17 +193,13 @@ class Outcome(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """One piece of work, short enough that losing it to an interruption does not matter.
-
-    `subject` identifies it within its kind, from one idle run to the next; `what` and `reason` are for a person.
-    `expected` is how many questions will use it, out of as many as were asked so far; each is spared what it costs.
-    """
+    """One piece of work, short enough that losing it to an interruption does not matter."""
 
     kind: Kind
-    subject: str
-    what: str
+    subject: str  # identifies it within its kind, from one idle run to the next
+    what: str  # for a person, as is the reason
     reason: str
-    expected: float
+    expected: float  # questions that will use it, out of as many as were asked so far; each is spared what it costs
     cost_s: float  # estimated
     tokens: int = 0  # to prefill, where that is known
     source: str = ""  # the predictor that asked for it

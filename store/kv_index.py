@@ -140,13 +140,10 @@ def _node(row: Sequence[Any]) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The cached prefix of a prompt; `shared` tokens of the last node found, whole sub-steps, if not all of it.
-
-    A node that is evicted before it is loaded is a miss.
-    """
+    """The cached prefix of a prompt; a node that is evicted before it is loaded is a miss."""
 
     found: tuple[Node, ...]
-    shared: int | None = None
+    shared: int | None = None  # tokens of the last node found, whole sub-steps, if not all of it
 
     @property
     def nodes(self) -> tuple[Node, ...]:

@@ -56,12 +56,7 @@ class DocumentPassage(Struct, frozen=True, gc=False):
 
 
 class Document(Struct, frozen=True):
-    """One mail message, transcript or file; `id` is a digest of its content, so that copies are the same document.
-
-    `text` is what `pkb show` prints; passages point into its lines. `claimed` is the date that it gives itself where
-    that is later than when it was first seen, which then is its `date`; `received` is what its last mail server says,
-    and `delivered` the addresses of the mailbox that it came to.
-    """
+    """One mail message, transcript or file; `id` is a digest of its content, so that copies are the same document."""
 
     id: str
     kind: Kind
@@ -70,27 +65,22 @@ class Document(Struct, frozen=True):
     recipients: tuple[str, ...]
     date: datetime | None  # aware, in its writer's zone: its `.date()` is the document's day
     message_id: str | None
-    text: str
-    passages: tuple[DocumentPassage, ...]
-    claimed: datetime | None = None
-    received: datetime | None = None
+    text: str  # what `pkb show` prints
+    passages: tuple[DocumentPassage, ...]  # in lines of the text
+    claimed: datetime | None = None  # the date that it gives itself, if that is later than its first sight, its `date`
+    received: datetime | None = None  # as its last mail server says
     warnings: tuple[str, ...] = ()  # of its header, in words
-    delivered: tuple[str, ...] = ()
+    delivered: tuple[str, ...] = ()  # the addresses of the mailbox that it came to
 
 
 class ParsedItem(Struct, frozen=True):
-    """One parsed item of a file: a document, a problem in words that quote no content, or both.
+    """One parsed item of a file: a document, a problem in words that quote no content, or both."""
 
-    `item` counts the documents of one file from 0. `offset` is the number of lines of the source file before line 1 of
-    the decoded text, where the file contains that text as it is; None where not (base64, HTML, mbox, JSON). `kinds` say
-    what looks misread in the document, or in which state is mail that was left out.
-    """
-
-    item: int
+    item: int  # counts the documents of one file from 0
     document: Document | None
-    offset: int | None = None
+    offset: int | None = None  # lines of the file before line 1 of the text; None if it has not the text as it is
     problem: str | None = None
-    kinds: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()  # what looks misread in the document, or the state of mail that was left out
     prepared: "PreparedDocument | None" = None
 
 
@@ -194,19 +184,14 @@ def turns(text: str, speakers: Collection[str]) -> list[ChunkTurn]:
 
 
 class Scope(Struct, frozen=True):
-    """The filters of a question; None filters nothing.
+    """The filters of a question; None filters nothing."""
 
-    `sender` and `recipient` are an address or a domain, or words of a name or of an address before the @: see
-    `PersonFilter`; of several, one a line, any will do. `since` is inclusive and `until` exclusive; both are compared
-    with the local day of each document. `document` is an id.
-    """
-
-    sender: str | None = None
-    recipient: str | None = None
-    since: date | None = None
-    until: date | None = None
+    sender: str | None = None  # an address or a domain, or words of a name or of a local part: see `PersonFilter`
+    recipient: str | None = None  # the same; of several, one a line, any will do
+    since: date | None = None  # inclusive, and compared with the local day of a document, as is `until`
+    until: date | None = None  # exclusive
     collection: str | None = None
-    document: str | None = None
+    document: str | None = None  # an id
 
     def inside(self, collection: str | None) -> "Scope":
         """Return the scope within a collection that a view is limited to, if any."""
@@ -223,13 +208,10 @@ ASIDE = 1 << 32  # the item of a place set aside while its file is being read is
 
 
 class Place(Struct, frozen=True, gc=False):
-    """A place of a document: the `item`th of a file, its line 1 after `lines_before` source lines (or None).
-
-    An item below 0 is a former place: the document is gone from the file, or the file is not read completely yet.
-    """
+    """A place of a document: the `item`th of a file, its line 1 after `lines_before` source lines (or None)."""
 
     path: str
-    item: int
+    item: int  # below 0 for a former place: the document is gone from the file, or that is not read completely yet
     document: str
     message_id: str | None
     lines_before: int | None
@@ -270,19 +252,15 @@ class PreparedDocument(Struct, frozen=True):
 
 
 class IndexedDocument(Struct, frozen=True):
-    """A document ready to be stored: its chunks, their words (joined by spaces), and its collections.
-
-    `owned` are the digests of the passages that are indexed under it, `quoted` of those indexed under another one.
-    `names` are the names of its people as questions may write them, each with the form in which it is written here.
-    """
+    """A document ready to be stored: its chunks, their words (joined by spaces), and its collections."""
 
     document: Document
     chunks: tuple[Chunk, ...]
     tokens: tuple[str, ...]
     collections: tuple[str, ...]
-    owned: tuple[bytes, ...] = ()
-    quoted: tuple[bytes, ...] = ()
-    names: Mapping[str, str] = {}
+    owned: tuple[bytes, ...] = ()  # digests of the passages that are indexed under it
+    quoted: tuple[bytes, ...] = ()  # of those that are indexed under another one
+    names: Mapping[str, str] = {}  # of its people as questions may write them, each with the form that it has here
     provenance: "Provenance | None" = None
 
     @property
