@@ -202,21 +202,15 @@ class QuoteSettings(Struct, frozen=True):
 
 
 class Quote(Struct, frozen=True):
-    """An answer in the words of its sources, or None if they hold none.
-
-    `highlight` are offsets in `answer`, `source` the index of the read it rests on; `quotes` has one sentence per read,
-    each an exact part of its text ("" if that has none), of that read the one the answer was taken from. `span` are
-    offsets in the quote of `source` of the part that answers. `synthesis` is what a declined question asks for that no
-    passage answers.
-    """
+    """An answer in the words of its sources, or None if they hold none."""
 
     answer: str | None
-    highlight: tuple[int, int] | None
-    source: int | None
-    quotes: tuple[str, ...]
+    highlight: tuple[int, int] | None  # offsets in the answer
+    source: int | None  # the index of the read it rests on
+    quotes: tuple[str, ...]  # of each read a sentence, a part of its text, or ""; of `source` the one that answers
     support: float
-    span: tuple[int, int] | None = None
-    synthesis: Synthesis | None = None
+    span: tuple[int, int] | None = None  # offsets of the part that answers, in that sentence
+    synthesis: Synthesis | None = None  # what a declined question asks for that no passage answers
     reason: str = ""
     grade: Grade | None = None
     before: str | None = None

@@ -34,15 +34,11 @@ _FAILED = re.compile(r"\bdmarc=(?:fail|permerror)\b", re.IGNORECASE)
 
 
 class Envelope(Struct, frozen=True):
-    """The decoded header: a `document` without id and text, and what else is needed for those.
+    """The decoded header: a `document` without id and text, and what else is needed for those."""
 
-    `sent` is the Date field, and the document's date the same moment in its writer's zone. Without a Date field, that
-    is the date of the last Received field, or of the line above it in its mailbox, in the user's zone.
-    """
-
-    document: Document
+    document: Document  # dated in its writer's zone; without a Date field as it was received, in the user's
     people: tuple[str, ...]  # named in every copy, so without Bcc: addresses in lower case, the sender's first
-    sent: datetime | None
+    sent: datetime | None  # the Date field
     links: tuple[str, ...]  # the message's own id first, where it has one
 
 

@@ -47,14 +47,11 @@ _ENDS = {_FULL: f"needs more than {_MEMORY >> 20} MB of memory", -SIGKILL: _TOO_
 
 
 class OfficeFiles:
-    """Reads files in a child process, started with the first one, and again after it failed. Mutable.
-
-    With `ocr` tesseract reads pages that are pictures, in these languages.
-    """
+    """Reads files in a child process, started with the first one, and again after it failed. Mutable."""
 
     def __init__(self, ocr: str = "") -> None:
         self._child: Popen[bytes] | None = None
-        self._ocr = ocr
+        self._ocr = ocr  # the languages in which tesseract reads pages that are pictures, if it does
         self._known = dict[bytes, FileText]()
 
     def text_of(self, data: bytes) -> FileText:

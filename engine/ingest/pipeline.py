@@ -40,10 +40,7 @@ T = TypeVar("T")
 
 
 class FileRead(Struct):
-    """A file and what was parsed from it so far; the first `recorded` places are in the catalog already. Mutable.
-
-    `former` are the places that the catalog had before; `anew`: the file is the same, and read again by other rules.
-    """
+    """A file and what was parsed from it so far; the first `recorded` places are in the catalog already. Mutable."""
 
     path: str
     state: FileState
@@ -51,18 +48,15 @@ class FileRead(Struct):
     problems: list[Problem] = []
     complete: bool = False
     recorded: int = 0
-    former: list[Place] | None = None
-    anew: bool = False
+    former: list[Place] | None = None  # the places that the catalog had before
+    anew: bool = False  # the file is the same, and read again by other rules
 
 
 class ParsedBatch(Struct):
-    """Parsed documents, each once, and the files they came from; a file is complete in its last batch. Mutable.
-
-    `prepared` is what was computed of some of them where they were read.
-    """
+    """Parsed documents, each once, and the files they came from; a file is complete in its last batch. Mutable."""
 
     documents: dict[str, Document] = {}
-    prepared: dict[str, PreparedDocument] = {}
+    prepared: dict[str, PreparedDocument] = {}  # what was computed of some of them where they were read
     files: list[FileRead] = []
     chars: int = 0
 
@@ -192,14 +186,7 @@ class Guard(Struct, frozen=True):
 
 
 class Summary(Struct):
-    """The result of a run: files seen, new, changed and gone; documents read, added, duplicate and removed.
-
-    `removed` includes those that new versions replaced. `refused` counts documents that were not removed because of
-    the guard, `waiting` files that are still being written, `forgotten` documents that `pkb forget` keeps out,
-    `attachments` the attached files whose text was read.
-    `problems` are those of this run, `known_problems` those of files that have not changed since; `noted` are the items
-    of this run that look misread, or were left out for their state.
-    """
+    """The result of a run: files seen, new, changed and gone; documents read, added, duplicate and removed."""
 
     files: int = 0
     new: int = 0
@@ -208,23 +195,18 @@ class Summary(Struct):
     read: int = 0
     kept: int = 0
     duplicates: int = 0
-    removed: int = 0
-    refused: int = 0
-    waiting: int = 0
-    forgotten: int = 0
-    attachments: int = 0
-    problems: list[Problem] = []
-    known_problems: list[Problem] = []
-    noted: list[Problem] = []
+    removed: int = 0  # with those that new versions replaced
+    refused: int = 0  # documents that were not removed because of the guard
+    waiting: int = 0  # files that are still being written
+    forgotten: int = 0  # documents that `pkb forget` keeps out
+    attachments: int = 0  # attached files whose text was read
+    problems: list[Problem] = []  # of this run
+    known_problems: list[Problem] = []  # of files that have not changed since
+    noted: list[Problem] = []  # items of this run that look misread, or were left out for their state
 
 
 class Ingest:
-    """Brings the store up to date, root by root; the caller holds the writer lock.
-
-    With `settled`, files that are still being written are left for the next run. With `restore`, forgotten documents
-    are indexed again. Folders of pkb itself, `aside`, are left out of those around them. `read_all` reads files,
-    by default in processes of this machine.
-    """
+    """Brings the store up to date, root by root; the caller holds the writer lock."""
 
     def __init__(
         self,
@@ -232,11 +214,11 @@ class Ingest:
         knowledge: Knowledge,
         limits: ParseLimits,
         guard: Guard,
-        settled: Settled | None = None,
+        settled: Settled | None = None,  # with it, files that are still being written are left for the next run
         *,
-        restore: bool = False,
-        aside: Sequence[Path] = (),
-        read_all: ReadAll = read_ahead,
+        restore: bool = False,  # index forgotten documents again
+        aside: Sequence[Path] = (),  # folders of pkb itself, which are left out of those around them
+        read_all: ReadAll = read_ahead,  # in processes of this machine
     ) -> None:
         self._ledger, self._knowledge, self._limits, self._guard = ledger, knowledge, limits, guard
         self._settled, self._restore, self._aside, self._read_all = settled, restore, aside, read_all
