@@ -32,20 +32,19 @@ FAILURES: Final = (PkbError, OSError, RuntimeError, ValueError, sqlite3.Error)  
 DAMAGE: Final = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter for a message that quotes a damaged schema
 
 
+# Rows are in the order of digests: what is added to a large ledger lies all over it.
 _FOR_MANY = {"cache_size": -128 << 10, "wal_autocheckpoint": 32 << 10}  # KB, if negative; pages
 
 
 class Ledger:
     """An open ledger; `rows` is its connection, for the modules that own tables in it.
 
-    A `temporary` one is a copy in memory: what is written to it is lost when it is closed.
-
     What is derived from documents rests on what was read at an epoch. Triggers drop it where anything was forgotten
     since then, or is being forgotten: whoever writes it, in the transaction of the write.
     """
 
     def __init__(self, rows: sqlite3.Connection, *, temporary: bool = False) -> None:
-        self.rows, self.temporary = rows, temporary
+        self.rows, self.temporary = rows, temporary  # the latter: what is written to it is lost when it is closed
         self._epoch = epoch = [0]  # no reference to this object, which would keep it open
         rows.execute("PRAGMA foreign_keys = ON")
         register(rows)
@@ -64,10 +63,7 @@ class Ledger:
 
     @contextmanager
     def many_changes(self) -> Iterator[None]:
-        """Hold more of it in memory during the block, and write its log back less often.
-
-        Rows are in the order of digests: what is added to a large ledger lies all over it.
-        """
+        """Hold more of it in memory during the block, and write its log back less often."""
         before = [self.rows.execute(f"PRAGMA {name}").fetchone()[0] for name in _FOR_MANY]
         try:
             for name, value in _FOR_MANY.items():
@@ -311,9 +307,6 @@ DERIVED: Final = (
     "answers", "question_vectors", "verifications", "notices", "refresh_candidates", "rejected_answers", "history",
     "retrievals", "question_documents", "predictions", "jobs", "job_outputs", "kv_nodes",
 )  # fmt: skip
-_CHECKSUMMED = (
-    "answers", "verifications", "notices", "rejected_answers", "predictions", "provenance", "people", "places",
-)  # fmt: skip
 _CURRENT = """CREATE TRIGGER {0}_current BEFORE INSERT ON {0}
     WHEN NOT is_current((SELECT value FROM meta WHERE name = 'forget.epoch')) BEGIN SELECT RAISE(IGNORE); END"""
 
@@ -326,13 +319,13 @@ def _sections() -> list[list[str]]:
     """Return the statements of the oldest schema, and of each change of it."""
     text = Path(__file__).with_name("schema.sql").read_text("utf-8")
     sections = re.split(r"^-- Schema \d+.*\n", text, flags=re.MULTILINE)[1:]
-    checksums = (statement for table in _CHECKSUMMED for statement in _add_checksum(table))
+    checksums = (statement for table in _COVERED for statement in _add_checksum(table))
     first, *changes = (section.strip().split("\n\n") for section in sections)
     return [[*first, *checksums, *map(_CURRENT.format, DERIVED)], *changes]
 
 
 # Tables that are shown, or decide what is shown: key, other numbers, texts. How often a row was used is left out.
-# A migration uses this: change no released line of it.
+# The oldest schema is made by this: change no released line of it, and add none.
 _COVERED = {
     "answers": (
         "key",
