@@ -158,10 +158,7 @@ def _turn_name(one: Candidate) -> str | None:
 
 
 def _event(question: Question, reads: Passages) -> SelectedSentence | None:
-    """Return when or where the next, the last or the only event is: by its title, or else by its people and place.
-
-    If no event of the title is on the requested side, there is no other answer.
-    """
+    """Return when or where the next, the last or the only event is: by its title, or else by its people and place."""
     events = [one for one in enumerate(reads) if one[1].hits[0].chunk.role == "event" and not one[1].is_outranked()]
     least, subject = max((read.trust for _, read in events), default=0), question.subject
     events = [(at, read) for at, read in events if read.trust == least and subject]
@@ -177,7 +174,7 @@ def _event(question: Question, reads: Passages) -> SelectedSentence | None:
         name = "Where" if question.asked == "place" else "When"
         said = one.when if name == "When" else one.lines.get(name)
         return replace(_alone(said, at), quote=f"{name}: {one.lines[name]}") if said else None
-    if titled:
+    if titled:  # none of them is on the side asked for: there is no other answer
         return SelectedSentence("", 0, support=1e-3) if sided else None
     named = [(at, read) for at, read in events if not sided and subject <= {*words(read.hits[0].title)}]
     lines = [(line, at) for at, read in named for line in read.text.split("\n") if line.startswith(f"{CANCELLED}: ")]
@@ -289,10 +286,7 @@ def quote_after(question: Question, evidence: Evidence, settings: QuoteSettings)
 def _reading(
     question: Question, reads: Passages, found: list[Candidate], settings: QuoteSettings, when: TimeConstraint
 ) -> Reading:
-    """Return the sentences as the reader scores them; by their words if there is none, or it knows no such questions.
-
-    Where the best is of another day than is asked about, and none is of that, none answers.
-    """
+    """Return the sentences as the reader scores them; by their words without one, or if it knows no such questions."""
     if settings.reader and settings.reader.languages and question.foreign:
         reading = candidates.read_meaning(settings.reader.languages, question, reads, found)
     elif settings.reader and not candidates.is_beyond(question, found):
@@ -300,6 +294,7 @@ def _reading(
     else:
         reading = candidates.read_words(question, reads, found, when)
     best = max(reading.found, key=lambda one: one.score, default=None)
+    # None answers if the best is of another day than is asked about, and none is of that.
     is_other = best and best.day is False and question.asked != "yes/no" and not any(one.day for one in found)
     return replace(reading, support=0.0) if is_other else reading
 

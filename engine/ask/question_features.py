@@ -268,11 +268,8 @@ def normal_question(question: Question) -> Question:
 
 @lru_cache(maxsize=1 << 12)
 def plain(text: str) -> str:
-    """Return a question without polite frames, in the usual order, and with one form of common phrases.
-
-    A text longer than any question is returned as it is, for some patterns look at it from every place.
-    """
-    if len(text) > _LONGEST_QUESTION:
+    """Return a question without polite frames, in the usual order, and with one form of common phrases."""
+    if len(text) > _LONGEST_QUESTION:  # some patterns look at a text from every place
         return text
     text = _framed(text)
     for pattern, instead in _rewrites():

@@ -406,14 +406,12 @@ def split_mbox(file: BinaryIO, most: int) -> Iterator[bytes]:
 
 
 def _marked_lines(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
-    """Yield each line, and whether it separates two messages: a From line followed by header fields.
-
-    Thunderbird writes one that is From alone: there a field of mail must follow.
-    """
+    """Yield each line, and whether it separates two messages: a From line followed by header fields."""
     before = b"\n"
     for line, after in pairwise(chain(iter(partial(file.readline, LINE_BYTES), b""), [b""])):
         starts = line.startswith(b"From") and before.endswith(b"\n")
         starts = starts and bool(_FROM.match(line) or (not before.strip() and _FROM_BARE.match(line)))
+        # Thunderbird writes one that is From alone: there a field of mail must follow.
         yield line, starts and bool(_FIELD.match(after)) and (line.strip() != b"From" or scan.is_mail_field(after))
         before = line
 

@@ -76,10 +76,7 @@ def _known(one: Provenance, addresses: _Addresses, is_told: Callable[[str, str],
 
 
 def _is_unusual(route: str, one: Provenance, addresses: _Addresses) -> bool:
-    """Return whether mail of a sender came otherwise before, and this by no list that mail went to before.
-
-    Nothing else in its header removes a warning: a forger writes all of that.
-    """
+    """Return whether mail of a sender came otherwise before, and this by no list that mail went to before."""
     sender = next((each.address for each in one.people if each.sends), "")
     ways, other = addresses(f"{WAYS}{sender}"), route.rpartition(" ")[2].lower()
     own = [way for way in ways if way.address == domain_of(sender)]
@@ -92,6 +89,7 @@ def _is_unusual(route: str, one: Provenance, addresses: _Addresses) -> bool:
 
     alike = [each for each in one.people if each.name.startswith(LOOK_ALIKE) and not each.name.startswith(WAYS)]
     rows = {each.address: [row for row in addresses(each.name) if row.address == each.address] for each in alike}
+    # Nothing else in the header removes a warning: a forger writes all of that.
     return usual.isdisjoint(ways_of(sender, [route])) and not any(map(is_by_list, rows, rows.values()))
 
 
@@ -136,6 +134,7 @@ def _first(pool: Sequence[KnownAddress], least: float = 1.0) -> list[KnownAddres
     return [one for one in early if one.documents >= least * most]
 
 
+# Scores depend on the whole index: in steps most new mail leaves them as they are, and the answers made from them.
 _STEPS = 10  # of a score, between 0 and the best
 _NEAREST = 50  # as many as the most sources of a question
 
@@ -327,11 +326,7 @@ def title_of(hit: Hit) -> str:
 
 
 def _graded(passages: Sequence[Passage]) -> tuple[Passage, ...]:
-    """Return passages whose scores are shares of the best one's, in steps.
-
-    Scores depend on the whole index, so that any new mail changes them a little; in steps they mostly stay the same,
-    and with them the answers that were made from them.
-    """
+    """Return passages whose scores are shares of the best one's, in steps."""
     best = max((passage.score for passage in passages), default=0.0)
     steps = (max(0, round(_STEPS * one.score / best)) / _STEPS if best > 0 else 0.0 for one in passages)
     pairs = zip(passages, steps, strict=True)

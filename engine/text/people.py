@@ -152,10 +152,7 @@ _ROLES = {"quote": "quoted", "forward": "forwarded", "attachment": "attachment",
 
 
 def index_words(chunk: Chunk, sender: str, recipients: Sequence[str], date: datetime | None) -> list[str]:
-    """Return the words that a chunk is indexed under, given the sender, recipients and date of its document.
-
-    Only the first chunk of a document is indexed under its addresses.
-    """
+    """Return the words that a chunk is indexed under, only the first one of a document under its addresses."""
     people = [sender, *recipients[:_PEOPLE]] if chunk.position == 0 else []
     month = [MONTH_NAMES[date.month - 1]] if date else []
     return words("\n".join([chunk.header, chunk.text, *people, *month]))
