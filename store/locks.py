@@ -109,6 +109,7 @@ def _locked(descriptor: int, kind: int) -> bool:
 
 
 TIMEOUT_S = 5.0  # an ingest batch or a vacuum slice takes less; longer is another command's whole run
+_Name = Literal["writer", "gate", "access", "mail", "embedder", "idle", "kv"]
 
 
 class Locks:
@@ -163,24 +164,20 @@ class Locks:
         return self._mutex("mail", "is reading mail accounts")
 
     @contextmanager
-    def sole(self, name: Literal["embedder", "idle", "kv"], timeout_s: float = 0.0) -> Iterator[bool]:
+    def sole(self, name: _Name, timeout_s: float = 0.0, kind: int | None = None) -> Iterator[bool]:
         """Be the only process that embeds chunks, runs idle jobs or writes KV; yields False where another one does."""
-        lease = Lease(self._folder / f"{name}.lock")
+        lease = Lease(self._folder / f"{name}.lock")  # of each thread its own
         try:
-            yield lease.acquire(timeout_s)
+            yield lease.acquire(timeout_s, kind)
         finally:
             lease.release()
 
     @contextmanager
-    def _mutex(self, name: str, doing: str, timeout_s: float = TIMEOUT_S, kind: int | None = None) -> Iterator[None]:
-        path = self._folder / f"{name}.lock"
-        lease = Lease(path)  # of each thread its own
-        if not lease.acquire(timeout_s, kind):
-            raise blocked(f"another pkb {doing}", path)
-        try:
+    def _mutex(self, name: _Name, doing: str, timeout_s: float = TIMEOUT_S, kind: int | None = None) -> Iterator[None]:
+        with self.sole(name, timeout_s, kind) as is_held:
+            if not is_held:
+                raise blocked(f"another pkb {doing}", self._folder / f"{name}.lock")
             yield
-        finally:
-            lease.release()
 
 
 def blocked(what: str, *files: Path, step: str = "try again when it is done") -> Locked:

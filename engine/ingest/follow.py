@@ -132,7 +132,6 @@ _NO_EVENTS = NETWORK | {
     *("9p", "vboxsf", "vmhgfs", "fuse.vmhgfs-fuse", "virtiofs", "prl_fs", "davfs", "fuse.davfs", "fuse.s3fs", "lustre"),
     *("fuse.gvfsd-fuse", "fuse.osxfs", "fuse.grpcfuse", "fakeowner", "afs", "glusterfs", "fuse.glusterfs"),
 }
-Identity = tuple[int, int]  # device and inode
 How = Literal["events", "polling", "missing"]
 
 
@@ -148,7 +147,7 @@ class _WatchedFolder(Struct, frozen=True):
     """The folder watched for a root, its identity (None if missing), the device it was last on, and by whom."""
 
     place: str
-    identity: Identity | None = None
+    identity: tuple[int, int] | None = None  # device and inode
     device: int | None = None
     watch: tuple[BaseObserver, ObservedWatch] | None = None
 
@@ -227,7 +226,7 @@ def _place(root: str) -> str:
     return str(Path(root).parent) if Path(root).is_file() else root
 
 
-def _identity(place: str, device: int | None) -> Identity | None:
+def _identity(place: str, device: int | None) -> tuple[int, int] | None:
     """Return the identity of a folder; None if it is missing or the mount point of an unmounted disk."""
     with suppress(OSError):
         status = Path(place).stat()
