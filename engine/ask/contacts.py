@@ -336,10 +336,7 @@ class Directory(Lookup, frozen=True):
         return frozenset(found)
 
     def _is_tied(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-        """Return whether the addresses of two of a name are one person's: yours, on one contact, or told by the older.
-
-        A newer one alone may be anybody who uses the name.
-        """
+        """Return whether two of a name are one person: both addresses yours, on one contact, or told by the older."""
         own, others, mine = addresses_in(one), addresses_in(other), {*self.me()}
         if (own | others) & self.ties.apart or (own & mine and others & mine):
             return not (own | others) & self.ties.apart
@@ -351,6 +348,7 @@ class Directory(Lookup, frozen=True):
         days = [_day(hits[0]) if hits else "" for hits in sent]
         ends, reads = ((own, others), (others, own)), (self.catalog, self.reader)
         tells = [any(introduces(*reads, *pair) for pair in product(*end)) for end in ends]
+        # A newer one alone may be anybody who uses the name.
         return all(tells) or (tells[0] and days[0] < (days[1] or "~")) or (tells[1] and days[1] < (days[0] or "~"))
 
     def _meant(self, typed: str, group: Sequence[str]) -> _IsMeant:

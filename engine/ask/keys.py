@@ -100,10 +100,7 @@ def reword(question: str, names: Names) -> Wording:
 
 
 def _unframed(text: str) -> str:
-    """Return a question without "could you tell me" in front of a question word, and without "please" at its end.
-
-    The clause after "tell me" is put in the order of a question: "when rehearsal is" is "when is rehearsal".
-    """
+    """Return a question without "could you tell me" in front of a question word, and without "please" at its end."""
     thanks = _THANKS.search(text, max(0, len(text) - 60))  # with the signs around them
     text = text[: thanks.start()] if thanks else text
     found = None if re.match(QUESTION_WORD, text, re.IGNORECASE) else _frame().match(text)
@@ -113,6 +110,7 @@ def _unframed(text: str) -> str:
     found = _embedded().match(own) if found["asked"] else None
     if found is None or not word_sets("question_words")["clause"].isdisjoint(found["noun"].lower().split()):
         return own
+    # In the order of a question: "when rehearsal is" is "when is rehearsal".
     return f"{found['asking']} {found['verb']} {found['noun']}{own[found.end() :]}"
 
 
@@ -202,11 +200,8 @@ def is_negated(text: str) -> bool:
 
 
 def agreed(reply: Answer) -> Answer:
-    """Return a new reply without the mark of a rival on sources that say the same as its first in other words.
-
-    Done once, since an exact hit has no time to compare words.
-    """
-    found = list(reply.sources)
+    """Return a new reply without the mark of a rival on sources that say the same as its first in other words."""
+    found = list(reply.sources)  # done once: an exact hit has no time to compare words
     for at, one in enumerate(found[1:], 1):
         if one.rival and one.quote != found[0].quote and not time_sensitive.instruction_end(one.quote):
             found[at] = replace(one, rival=not same_answer(found[0].quote, one.quote, reply.span))

@@ -119,10 +119,7 @@ class Headers(Struct, frozen=True):
 
 
 def split_header(raw: bytes, limit: int) -> tuple[Headers, int]:
-    """Return the header fields, read from at most `limit` bytes, and the offset of the first body byte.
-
-    A few lines that are no fields, up to a field above the first empty line, are skipped as mail readers do.
-    """
+    """Return the header fields, read from at most `limit` bytes, and the offset of the first body byte."""
     lead = _LEAD.match(raw)
     start = lead.end() if lead else 0
     block = _FIELDS.match(raw, start)
@@ -132,6 +129,7 @@ def split_header(raw: bytes, limit: int) -> tuple[Headers, int]:
     elif not _BLANK.match(raw, end) and (close := _HEADER_END.search(raw, end, start + limit)):
         lines = [line for line in raw[start : close.end(1)].splitlines() if not line[:1].isspace()]
         others = [line for line in lines if not _FIELD.match(line)]
+        # A few lines that are no fields, up to a field above the first empty line, are skipped as mail readers do.
         skips = (
             4 * len(others) <= len(lines) and is_mail_field(lines[-1]) and not any(one[:2] == b"--" for one in others)
         )

@@ -106,16 +106,14 @@ _START = 20_000  # characters of a text in which tags are looked for
 
 
 def is_page(text: str) -> bool:
-    """Return whether a text is HTML that does not say so: a page, or lines with tags from the first one on.
-
-    Mail that only quotes some tags is not: its first line has none, or no line ends by one.
-    """
+    """Return whether a text is HTML that does not say so: a page, or lines with tags from the first one on."""
     if "<" not in (start := text[:_START]):
         return False
     if _PAGE.match(start) and len(_TAGGED.findall(start)) > 1:
         return True
     lines = [line for line in start.split("\n") if line.strip()]
     tagged = [line for line in lines if _TAGGED.search(line)]
+    # Of mail that only quotes some tags, the first line has none, or no line ends by one.
     return bool(tagged) and tagged[0] is lines[0] and 2 * len(tagged) >= len(lines) and len(_BROKEN.findall(start)) > 1
 
 

@@ -93,11 +93,9 @@ def _behind_list(header: Headers, senders: Sequence[Address]) -> Sequence[Addres
 
 
 def parse_date(value: str) -> datetime | None:
-    """Return the date in a Date field; None if there is none or its year is out of range. No zone means UTC.
-
-    What does not have the form of RFC 5322 is read as in a quoted header, if it can be.
-    """
+    """Return the date in a Date field; None if there is none or its year is out of range. No zone means UTC."""
     value = value[:200] if _STANDARD.match(value) else _COMMENT.sub(" ", value[:200])
+    # What does not have the form of RFC 5322 is read as in a quoted header, if it can be.
     if not _STANDARD.match(value) and (found := headers.date_in_header(value, None, UTC)) and found.year in YEARS:
         return found
     with suppress(ValueError, TypeError, IndexError, OverflowError):  # raised by the standard parser on hostile text

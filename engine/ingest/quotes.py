@@ -462,10 +462,8 @@ _LONGEST_ATTRIBUTION = 5  # lines
 
 
 def passage_digests(document: Document) -> list[bytes]:
-    """Return a digest of each passage; quote marks, attributions, white space and case are ignored.
-
-    That of a passage from an attached file is of all the file too, which so is indexed once, and never in part.
-    """
+    """Return a digest of each passage; quote marks, attributions, white space and case are ignored."""
+    # That of a passage from an attached file is of all the file too, which so is indexed once, and never in part.
     found = [_digest(passage) for passage in document.passages]
     whole = dict[str, bytes]()
     for passage, digest in zip(document.passages, found, strict=True):

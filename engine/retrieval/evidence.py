@@ -204,10 +204,7 @@ def find(
 def find_after(
     bank: Reader, catalogue: Catalog, vector: Vectors | None, question: Question, options: AskOptions, trace: Trace
 ) -> Evidence:
-    """Retrieve for a follow-up: first from the document of the answer before, what was quoted there and what fits best.
-
-    Those passages get the best score, so that they are searched for the answer first.
-    """
+    """Retrieve for a follow-up: first, of the document of the answer before, what was quoted and what fits best."""
     before, catalogue = options.after, catalogue.within(options.scope)
     found = find(bank, catalogue, vector, question, options, trace)
     places = catalogue.places_in(before.path) if before else []
@@ -219,6 +216,7 @@ def find_after(
         there = [hit for hit in hits if before.quote and before.quote in hit.chunk.text][:1]
         scope = replace(options.scope, document=there[0].chunk.document if there else own[0])
         ranked = retrieve(bank, vector, question, scope, RankWeights())
+        # With the best score, so that they are searched for the answer first.
         ordered = {hit.chunk.id: hit.scored(1.0) for hit in (*there, *ranked, *hits)}
         leading = tuple(placed(catalogue, join(list(ordered.values()), 2), bank))
         step.note = f"{len(leading)} sources of the answer before"
@@ -244,10 +242,8 @@ def find_whole(
 
 
 def reread(bank: Reader, catalogue: Catalog, chunks: Sequence[str], scores: Sequence[float]) -> Evidence:
-    """Read evidence once more, by the ids of its chunks and the scores of its passages; empty if it is not all there.
-
-    How chunks were joined is not kept: who needs it exactly as it was compares fingerprints.
-    """
+    """Read evidence again, by the ids of its chunks and the scores of its passages; empty if it is not all there."""
+    # How chunks were joined is not kept: who needs it exactly as it was compares fingerprints.
     stored = {hit.chunk.id: hit for hit in bank.chunks(chunks)}
     joined = _joined([stored[id] for id in chunks if id in stored])
     if len(stored) < len(chunks) or len(joined) != len(scores):

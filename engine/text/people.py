@@ -272,13 +272,10 @@ PRESENT = re.compile(rf"[\s*_#]*(?:{word_patterns('english')['present']})[\s*_]*
 
 
 def listed_attendees(lines: Sequence[str]) -> tuple[str, ...]:
-    """Return whom a transcript lists as present near its beginning, as they are written there; none without a list.
-
-    The list stands behind its heading, or on the lines below it up to an empty one.
-    """
+    """Return whom a transcript lists as present near its beginning, as they are written there; none without a list."""
     lines = lines[:50]
     for number, line in enumerate(lines, 1):
-        if match := PRESENT.match(line):
+        if match := PRESENT.match(line):  # the list is behind it, or on the lines below up to an empty one
             below = takewhile(str.strip, dropwhile(lambda one: not one.strip(), lines[number:]))
             found = re.split(r"[,;•]", match[1]) if match[1] else chain(*(re.split(r"[,;•]", one) for one in below))
             return tuple(name for one in found if (name := " ".join(one.strip(" \t-*_–.").split())))

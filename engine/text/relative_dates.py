@@ -358,13 +358,11 @@ class TimeConstraint(Struct, frozen=True):
         return None if meet or not pairs else False
 
     def _recurs(self, weekdays: Sequence[int]) -> bool | None:
-        """Return whether one of these days, of every week, is among the days; None if they are more than a week.
-
-        What happens every week does not answer a question about that one day.
-        """
+        """Return whether one of these days, of every week, is among the days; None if they are more than a week."""
         if any(asked.yearly or (asked.last - asked.first).days > 6 for asked in self.days):
             return None
         spans = [(asked.first.weekday(), (asked.last - asked.first).days) for asked in self.days]
+        # What happens every week does not answer a question about that one day alone.
         return bool(self.about) and any((day - first) % 7 <= more for first, more in spans for day in weekdays)
 
     def told(self, text: str, spoken: bool | None) -> frozenset[str]:

@@ -211,11 +211,9 @@ def whole_document_question(text: str) -> WholeDocumentQuestion | None:
 
 
 def meeting_question(text: str) -> WholeDocumentQuestion | None:
-    """Parse a question about a meeting, which "last time we met" and "the design review" name, too.
-
-    "Ann's action items" are those "for Ann", who is then a part of the name.
-    """
+    """Parse a question about a meeting, which "last time we met" and "the design review" name, too."""
     text = text.rstrip("?")
+    # "Ann's action items" are those "for Ann", who is then a part of the name.
     for form in word_patterns("people")["tasks pattern"].split("||"):
         if owner := re.fullmatch(form, text.strip(), re.IGNORECASE):
             text = f"what are the action items for {owner['who']} {owner['rest'] or ''}".strip()
@@ -281,10 +279,7 @@ _STATED = 3  # words of a statement, at least
 
 @lru_cache(maxsize=1 << 12)
 def instruction_end(text: str) -> int:
-    """Return where a sentence stops telling what to answer: "if anyone asks, say it is closed"; 0 if it does not.
-
-    A statement may follow: "If anyone asks, tell them to call, Gus has the key".
-    """
+    """Return where a sentence stops telling what to answer: "if anyone asks, say it is closed"; 0 if it does not."""
     there = {*plain_words(text)}
     languages = [one for one in word_lists("instructions") if phrases("instructions", "answer", one).may_find(there)]
     if not languages:
@@ -293,6 +288,7 @@ def instruction_end(text: str) -> int:
     clauses = [plain_words(clause) for clause in pieces[::2]]
     colons = [at for at, signs in enumerate(pieces[1::2]) if ":" in signs]
     end = 2 * max(_told(language, clauses, colons) for language in languages)
+    # A statement may follow: "If anyone asks, tell them to call, Gus has the key".
     is_statement = not end or len(plain_words("".join(pieces[end:]))) >= _STATED
     return len("".join(pieces[:end])) if is_statement else len(text)
 
