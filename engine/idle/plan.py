@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING
 
 from engine.backends import Generative
 from engine.idle import predict, refresh
+from engine.idle.prefetch import PrefetchContext, plan_prefetch, plan_restores
 from engine.idle.refresh import Reasker
 from engine.kv.restore import PromptReader
+from engine.llm.generate import ask_about
+from engine.llm.stopping import complete
 from engine.models.types import LanguageModel
 from engine.operations import tidy
 from engine.session import Session
@@ -21,11 +23,8 @@ from store.database import Ledger
 from store.documents import titled_documents
 from store.history import History, RetrievalLog, latest
 from store.jobs import Job, Outcome, Planned, Plans, check_time
+from store.kv_index import LACKING
 from store.types import Chunk, Hit, Scope
-
-if TYPE_CHECKING:
-    from engine.idle.prefetch import PrefetchContext
-
 
 _PREFIX = "maintenance."  # of the ledger values that say when a task was done last
 
@@ -124,8 +123,6 @@ class IdlePlanner:
             return [*predict.from_history(past, kind, count, write), *by_forms]
 
         def ask(chunks: Sequence[Chunk], said: str) -> str:
-            from engine.llm.generate import ask_about
-
             check_time(is_over)
             return ask_about(self.load(model), chunks, said, PREDICTION_TOKENS, partial(check_time, is_over))
 
@@ -150,24 +147,16 @@ class IdlePlanner:
         new = [hit.chunk for hit in new_chunks(session, _NEW, _NEW) if hit.chunk.id not in retrieved]
         if not (lists or new) or (context := self._prefetch_context()) is None:
             return []
-        from engine.idle.prefetch import plan_prefetch
-
         return plan_prefetch(context, session.reader, lists, new)
 
     def _restore(self) -> list[Planned]:
         """Plan the segments of the most used answers' prompts, once some had no room (PerCache 4.3.3)."""
-        from store.kv_index import LACKING
-
         if not self.session.ledger.get(LACKING) or (context := self._prefetch_context()) is None:
             return []
-        from engine.idle.prefetch import plan_restores
-
         used = map(AnswerBank(self.session.ledger).find, context.reasker.most_used(_ENTRIES))
         return plan_restores(context, ((one, refresh.demand(one)) for one in used if one))
 
-    def _prefetch_context(self) -> "PrefetchContext | None":
-        from engine.idle.prefetch import PrefetchContext
-
+    def _prefetch_context(self) -> PrefetchContext | None:
         session, reader = self.session, self.load()
         if reader.kept is None:
             return None
@@ -212,7 +201,6 @@ def writer(model: LanguageModel, most: int, is_over: Callable[[], bool]) -> pred
     It raises OutOfTime before a segment or token once `is_over`. Middle segments that do not fit the context are left
     out, the last ones first.
     """
-    from engine.llm.stopping import complete
 
     def write(segments: Sequence[str]) -> str:
         system, *middle, cue = segments
