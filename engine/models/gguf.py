@@ -9,15 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from store.errors import PkbError
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 MAGIC, VERSIONS = b"GGUF", (2, 3)
 ALIGNMENT_KEY, ALIGNMENT = "general.alignment", 32
@@ -304,10 +302,8 @@ SPLITTINGS: Mapping[str, str] = {
 WHOLE = ("llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral", "tekken")
 
 
-def tokenizer(header: GgufHeader) -> "Tokenizer":
+def tokenizer(header: GgufHeader) -> Tokenizer:
     """Return its tokenizer; PkbError if that is damaged, or of a kind that pkb cannot rebuild."""
-    from tokenizers import AddedToken
-
     (tokens, types), kind = _vocabulary(header), header.of("tokenizer.ggml.model", str)
     if kind not in ("gpt2", "llama"):
         raise header.refusal(f"pkb cannot rebuild its tokenizer, which is of the kind {kind}")
@@ -353,9 +349,7 @@ def _vocabulary(header: GgufHeader) -> tuple[list[str], list[int]]:
     return tokens, types
 
 
-def _byte_level(header: GgufHeader, tokens: list[str]) -> "Tokenizer":
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-
+def _byte_level(header: GgufHeader, tokens: list[str]) -> Tokenizer:
     name = header.of(PATTERN_KEY, str, "")
     if (pattern := SPLITTINGS.get(name)) is None:
         raise header.refusal(f"pkb does not know how its tokenizer splits text ({name or 'it names no pattern'})")
@@ -372,9 +366,7 @@ def _byte_level(header: GgufHeader, tokens: list[str]) -> "Tokenizer":
     return made
 
 
-def _scored(header: GgufHeader, tokens: list[str], types: list[int]) -> "Tokenizer":
-    from tokenizers import Tokenizer, decoders, models, normalizers
-
+def _scored(header: GgufHeader, tokens: list[str], types: list[int]) -> Tokenizer:
     unknown = special(header, "unknown")
     named = tokens[(types.index(UNKNOWN) if UNKNOWN in types else 0) if unknown is None else unknown]
     scores = header.of("tokenizer.ggml.scores", list)
