@@ -16,18 +16,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from engine.llm.resident import ResidentModel
 from engine.operations import OnProgress, finish_forgetting
 from engine.session import Session, now
+from engine.settings import keys
 from store import jobs
 from store.database import Ledger
 from store.errors import Locked, NoModel, PkbError
 from store.history import History
 from store.jobs import IdleReport, IdleRequest, Job, JobAccount, JobResult, Jobs, Kind, Outcome, OutOfTime, Plans
-
-if TYPE_CHECKING:
-    from engine.llm.resident import ResidentModel
+from store.kv_index import KvIndex
 
 _BUSY = 0.5  # load of other processes, for each core, above which the machine is busy
 _AWAY_S = 300.0  # without a person at the machine, before it counts as idle
@@ -168,7 +167,7 @@ def _output_of(sources: Sources, *words: str) -> str:
 
 
 @contextmanager
-def stopping(models: "ResidentModel", is_over: Callable[[], bool]) -> Iterator[None]:
+def stopping(models: ResidentModel, is_over: Callable[[], bool]) -> Iterator[None]:
     """Raise OutOfTime, in this context, at the model's next step once the idle run `is_over`; Locked for a question."""
     usual = models.yield_point
 
@@ -206,8 +205,6 @@ class JobRunner:
     _written: Callable[[], int] = field(init=False)  # returns the bytes of KV cache stored so far
 
     def __post_init__(self) -> None:
-        from store.kv_index import KvIndex
-
         self._written = KvIndex(self.ledger).written
         self._counted, self._jobs, self._account = self.clock(), Jobs(self.ledger), JobAccount(self.ledger)
 
@@ -312,8 +309,6 @@ def run_idle(session: Session, request: IdleRequest, on_progress: OnProgress = l
 
 def _inputs(session: Session, request: IdleRequest) -> tuple[str, ...]:
     """Return the inputs of the plans besides the ledger; the date is one, so plans are made again every day."""
-    from engine.settings import keys
-
     about = (session.now.date().isoformat(), request.force, is_quiet(session))
     return (repr(keys(session.settings)), session.backend.fingerprint, repr(about))
 

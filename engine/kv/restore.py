@@ -12,10 +12,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.kv.costs import Loader, MeasuredCosts, Planner, Unit, Way, auto, computing_s, loading_s, overlap_s
 from engine.models.kv_cache import ReadAt, Ropes, UnreadableCache, append, cut, join
+from engine.models.mlx import Mlx
 from engine.models.types import Ids, LanguageModel
 from engine.settings import LINKS
 from engine.types import Trace
@@ -23,9 +24,6 @@ from store.kv_files import Header, Node, TreeRoot, borders
 from store.kv_index import Match
 from store.kv_store import KvStore
 from store.remote import BITS, FetchedNode, Remote, RemoteMiss, headers_of
-
-if TYPE_CHECKING:
-    from engine.models.mlx import Mlx
 
 LEAST_S = 1.0  # least time to wait for a disk: one that slept needs some
 
@@ -40,7 +38,7 @@ class KvBinding:
 
     store: KvStore
     root: TreeRoot
-    model: "Mlx"
+    model: Mlx
     costs: MeasuredCosts
     planner: Planner = auto
     read_at: ReadAt = os.preadv

@@ -17,17 +17,15 @@ from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.models import lookup
 from engine.models.lookup import INDEX, digest, find, fingerprint, read_header, read_object
 from engine.models.runtime import mx
+from engine.settings import AdapterSettings, Settings
 from engine.types import Check, Checks
 from store.errors import PkbError, UsageError
 from store.home import Home, replacing
-
-if TYPE_CHECKING:
-    from engine.settings import AdapterSettings, Settings
 
 BASE, DOWN, UP = "base", ".lora_a", ".lora_b"  # metadata key; suffixes of (inputs, rank) and (rank, outputs)
 _NORM = "model.norm.weight"
@@ -440,7 +438,7 @@ def _copy(source: Path, target: Path, name: str, weights: str) -> None:
 
 
 def wardrobe_of(
-    home: Home, chosen: "AdapterSettings", folder: Path, model_digest: str
+    home: Home, chosen: AdapterSettings, folder: Path, model_digest: str
 ) -> tuple[dict[str, Adapter], dict[str, Adapter], tuple[str, ...]]:
     """Return the intact adapters that the settings choose for the model in a folder, known by its digest.
 
@@ -474,7 +472,7 @@ def spell_collections(chosen: Mapping[str, str]) -> str:
     return "; ".join(f"{name}={collection}" for collection, name in chosen.items() if name)
 
 
-def doctor(home: Home, settings: "Settings", environ: Mapping[str, str]) -> Checks:
+def doctor(home: Home, settings: Settings, environ: Mapping[str, str]) -> Checks:
     """Return the check that the chosen adapters are whole and made for the language model in use, if any are chosen."""
     chosen, model = settings.adapter, settings.model
     if chosen == type(chosen)() or not (model.is_local or model.is_served):

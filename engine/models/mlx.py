@@ -110,11 +110,10 @@ class Mlx:
     @property
     def dtype(self) -> str:
         """Return the dtype that it computes in."""
-        from mlx.core import floating, issubdtype
         from mlx.utils import tree_flatten
 
         arrays = dict(tree_flatten(self.model.parameters())).values()
-        return next(str(array.dtype) for array in arrays if issubdtype(array.dtype, floating))
+        return next(str(array.dtype) for array in arrays if mx.issubdtype(array.dtype, mx.floating))
 
     def begin(self) -> Cache:
         """Return an empty cache."""

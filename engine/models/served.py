@@ -23,12 +23,11 @@ from engine.settings import SERVED, ModelSettings, Settings
 from engine.text.terminal import one_line
 from engine.types import Check, Checks
 from store.errors import NoModel, PkbError, UsageError
+from store.home import Home
 
 if TYPE_CHECKING:
     import socket
     from http.client import HTTPConnection, HTTPResponse
-
-    from store.home import Home
 
 Call = tuple[str, str, Any]  # method, path, and the body as JSON values; None for no body
 CONTEXT = 4096  # tokens, if neither server nor settings say: Ollama's, which cuts longer prompts without an error
@@ -538,7 +537,7 @@ def _text_of(ids: Sequence[int]) -> str:
     return b"".join(id.to_bytes(_BYTES + 1).lstrip(b"\x00")[1:] for id in ids).decode("utf-8")
 
 
-def doctor(home: "Home", settings: Settings, environ: Mapping[str, str]) -> Checks:
+def doctor(home: Home, settings: Settings, environ: Mapping[str, str]) -> Checks:
     """Return the check that the configured server has the model, and that nobody can read what is sent; if any is."""
 
     def check() -> Check:
