@@ -312,9 +312,7 @@ def length(cache: Cache) -> int:
 
 def is_sliceable(cache: Cache) -> bool:
     """Return whether a cache holds keys and values of every token, and nothing else."""
-    from mlx_lm.models.cache import KVCache
-
-    return all(type(layer) is KVCache for layer in cache)
+    return all(kind(layer) == "tokens" for layer in cache)
 
 
 def form(cache: Cache, bits: int = 0) -> CacheForm:
@@ -343,10 +341,7 @@ def normalize(cache: Cache, count: int, bits: int = 0) -> Captured:
 def cut(cache: Cache, start: int, stop: int, captured: Captured | None = None) -> list[Tensor]:
     """Copy the tensors of a segment to store: keys and values, (1, heads, tokens, width), and captured arrays."""
     found = dict(captured or {})
-    for name, part in _parts(cache):
-        if kind(part) == "tokens" and not part.empty() and f"{name}.k" not in found:
-            both = zip("kv", part.keys_and_values(), strict=True)
-            found |= {f"{name}.{kv}": array[..., start:stop, :] for kv, array in both}
+    found |= {name: array for name, array in _tokens(cache, start, stop).items() if name not in found}
     return [tensor(name, array) for name, array in found.items()]
 
 
@@ -364,11 +359,11 @@ def restore(cache: Cache, paths: Sequence[Path]) -> Cache:
 
 def join(cache: Cache, reader: RangeReader) -> Cache:
     """Append the tokens that a reader has read to a sliceable cache of those before them; UnreadableCache."""
-    front, computed, taken = _arrays(cache), length(cache), reader.take()
+    computed, taken = length(cache), reader.take()
     try:
         arrays = {name: unpack(taken, name) for name in taken if not name.endswith(_SCALES)}
-        for name, array in front.items():
-            arrays[name][..., :computed, :] = array[..., :computed, :]
+        for name, array in _tokens(cache, 0, computed).items():
+            arrays[name][..., :computed, :] = array
         _set_arrays(cache, arrays, reader.starts[-1])
         compute(cache)
     except (RuntimeError, ValueError, LookupError) as error:
@@ -380,7 +375,7 @@ def append(cache: Cache, parts: Sequence[Sequence[Tensor]]) -> list[Captured]:
     """Append segments as stored to a sliceable cache, returning what `normalize` returns of each; UnreadableCache."""
     try:
         found = [{one.name: array(one) for one in tensors} for tensors in parts]
-        front = {name: one[..., : length(cache), :] for name, one in _arrays(cache).items()}
+        front = _tokens(cache, 0, length(cache))
         names = [f"{number}.{kv}" for number in range(len(cache)) for kv in "kv"]
         every = [front, *found] if front else found
         both = {name: concatenated(unpack(one, name) for one in every) for name in names}
@@ -391,12 +386,11 @@ def append(cache: Cache, parts: Sequence[Sequence[Tensor]]) -> list[Captured]:
     return [one if len(one) > len(names) else {} for one in found]
 
 
-def _arrays(cache: Cache) -> Arrays:
-    """Return the arrays of a sliceable cache by name; none for another or an empty cache."""
-    if not cache or not is_sliceable(cache) or any(layer.empty() for layer in cache):
-        return {}
-    both = [(number, zip("kv", (layer.keys, layer.values), strict=True)) for number, layer in enumerate(cache)]
-    return {f"{number}.{kv}": array for number, pair in both for kv, array in pair}
+def _tokens(cache: Cache, start: int, stop: int) -> Arrays:
+    """Return the keys and values of some tokens by name, of layers that hold every token and are not empty."""
+    parts = [(name, part) for name, part in _parts(cache) if kind(part) == "tokens" and not part.empty()]
+    both = [(name, zip("kv", part.keys_and_values(), strict=True)) for name, part in parts]
+    return {f"{name}.{kv}": array[..., start:stop, :] for name, pair in both for kv, array in pair}
 
 
 def _set_arrays(cache: Cache, found: Arrays, count: int) -> None:
@@ -414,7 +408,7 @@ def extend(cache: Cache, layers: Sequence[tuple[Any, Any]]) -> Cache:
 
 def take(cache: Cache, start: int, stop: int) -> Arrays:
     """Copy the keys and values of some tokens out of a sliceable cache."""
-    found = {name: mx.contiguous(array[..., start:stop, :]) for name, array in _arrays(cache).items()}
+    found = {name: mx.contiguous(array) for name, array in _tokens(cache, start, stop).items()}
     mx.eval(list(found.values()))
     return found
 
