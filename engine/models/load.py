@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from timeit import repeat
 from typing import Any
 
 from jinja2 import Template, TemplateError
@@ -211,12 +211,7 @@ def _ids(tokens: int) -> list[int]:
 
 def _best_s(work: Callable[[], object]) -> float:
     """Return the seconds of some work, the better of two after one that warms up."""
-    taken = list[float]()
-    for _ in range(3):
-        begun = perf_counter()
-        work()
-        taken.append(perf_counter() - begun)
-    return min(taken[1:])
+    return min(repeat(work, number=1, repeat=3)[1:])
 
 
 def form(folder: Path, bits: int, *, in_blocks: bool = False) -> CacheForm:
