@@ -338,14 +338,10 @@ def find(name: str, revision: str | None, environ: Mapping[str, str]) -> Install
 
 def installed(environ: Mapping[str, str]) -> list[InstalledModel]:
     """Return the complete models in the hub's cache that pkb can use, by name."""
-    found = []
-    for repository in sorted(hub_cache(environ).glob("models--*")):
-        name = repository.name.removeprefix("models--").replace("--", "/")
-        for commit in sorted(folder.name for folder in (repository / "snapshots").glob("*")):
-            local = InstalledModel(name, repository / "snapshots" / commit, commit)
-            if not missing_files(local.folder) and role(name, local.config):
-                found.append(local)
-    return found
+    folders = sorted(hub_cache(environ).glob("models--*/snapshots/*"))
+    names = (folder.parts[-3].removeprefix("models--").replace("--", "/") for folder in folders)
+    found = (InstalledModel(name, folder, folder.name) for name, folder in zip(names, folders, strict=True))
+    return [one for one in found if not missing_files(one.folder) and role(one.name, one.config)]
 
 
 def fingerprint(local: InstalledModel, notes: Path) -> str:
