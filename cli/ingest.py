@@ -16,12 +16,12 @@ import typer
 
 from cli import output
 from cli.output import Tick, agreed, bars, duration, open_pkb
+from engine.app import Pkb
 from engine.operations import missing_vectors, noted, refuse_missing, unfit_places
 from engine.text.terminal import count, line, size
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
-    from engine.app import Pkb
     from engine.ingest.follow import Followed
     from engine.ingest.imap import Fetched, MailAccount
     from engine.ingest.pipeline import Summary
@@ -162,7 +162,7 @@ def _names(folders: list[str]) -> str:
     return ", ".join(folders[:_LISTED]) + (f" and {len(folders) - _LISTED:,} more" if len(folders) > _LISTED else "")
 
 
-def _embed(pkb: "Pkb", when: When, *, quiet: bool) -> int:
+def _embed(pkb: Pkb, when: When, *, quiet: bool) -> int:
     """Embed what has no vector yet, or leave it; returns how many chunks are left without.
 
     A person at a terminal does not wait for many: they are embedded in the background.
@@ -195,8 +195,6 @@ def _embed(pkb: "Pkb", when: When, *, quiet: bool) -> int:
 
 def work_behind() -> None:
     """Embed what has no vector; a little later, run idle jobs if the machine is idle."""
-    from engine.app import Pkb
-
     os.nice(10)
     with Pkb() as pkb:
         list(pkb.embed())
