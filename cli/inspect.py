@@ -298,8 +298,7 @@ def _cut(text: str, width: int) -> str:
 
 def people(
     name: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="A name, or an address.", autocompletion=output.person),
+        list[str] | None, typer.Argument(metavar="NAME", help="A name, or an address.", autocompletion=output.person)
     ] = None,
     number: Annotated[int, typer.Option("-n", metavar="N", min=1, help="How many people to show.")] = 20,
     same: Annotated[list[str] | None, typer.Option(metavar="ADDRESS", help="Theirs, too: join it for good.")] = None,

@@ -2,9 +2,8 @@
 
 Only the last user message is asked. Earlier ones complete a follow-up, as in `pkb chat`; system messages and sampling
 parameters are ignored, and what pkb cannot do is refused. The field `pkb` of a request limits the question, that of a
-response is the whole answer.
-
-Clients also send their own tasks, for a title or tags of a chat: those are answered here, without asking.
+response is the whole answer. Clients also send their own tasks, for a title or tags of a chat: those are answered here,
+without asking.
 """
 
 import asyncio

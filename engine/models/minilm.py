@@ -1,11 +1,10 @@
 """Embedders: all-MiniLM-L6-v2 and E5 in numpy, Qwen3-Embedding on mlx-lm; and the reader on MiniLM's encoder.
 
 Models are loaded, and MLX imported, with the first text. Knows no documents. The reader is trained to mark in a text
-what answers a question, and whether anything does.
-
-Input of the reader is `[CLS] question [SEP] header, window [SEP]`, with token type 1 after the question. Heads on the
-last layer score where an answer starts and ends and which sentence supports it; at `[CLS]` they score that the window
-holds no answer, and how relevant it is. Its weights are a difference of low rank on the installed embedder's.
+what answers a question, and whether anything does. Its input is `[CLS] question [SEP] header, window [SEP]`, with token
+type 1 after the question. Heads on the last layer score where an answer starts and ends and which sentence supports it;
+at `[CLS]` they score that the window holds no answer, and how relevant it is. Its weights are a difference of low rank
+on the installed embedder's.
 """
 
 import mmap
@@ -365,14 +364,11 @@ READ_BATCH = 2048  # tokens
 KEPT = 500  # texts whose scores are kept, about 3 KB each; of the words nothing is
 _START, _END, _EVIDENCE, _RELEVANCE = range(4)  # columns of logits
 _READING = "reading"  # the heads, all of them as one layer
+# The layers of a block, by their names in the difference and in the embedder.
 PARTS = {
-    "q": "attention.self.query",
-    "k": "attention.self.key",
-    "v": "attention.self.value",
-    "o": "attention.output.dense",
-    "up": "intermediate.dense",
-    "down": "output.dense",
-}  # the layers of a block, by their names in the difference and in the embedder
+    "q": "attention.self.query", "k": "attention.self.key", "v": "attention.self.value",
+    "o": "attention.output.dense", "up": "intermediate.dense", "down": "output.dense",
+}  # fmt: skip
 NORMS = {"n1": "attention.output.LayerNorm", "n2": "output.LayerNorm"}
 
 

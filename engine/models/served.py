@@ -439,8 +439,7 @@ def reach(
 ) -> "ServerModel":
     """Return the configured model, as its server describes it.
 
-    NoModel if it is not there, UsageError where mail text may not be sent there. `yield_point` is called while the
-    model writes.
+    NoModel if it is not there, UsageError where mail text may not go there. `yield_point` is called while it writes.
     """
     endpoint = endpoint_of(settings)
     client = ServerClient(endpoint, api_key(settings.key, environ))
