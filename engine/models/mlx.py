@@ -158,8 +158,7 @@ class Mlx:
             return kv_cache.restore(cache, paths)
         with closing(self.ranges(paths, shared, os.preadv)) as reader:
             reader.read_all()
-            kv_cache.join(cache, reader)
-        return cache
+            return kv_cache.join(cache, reader)
 
     @property
     def reads_ranges(self) -> bool:
