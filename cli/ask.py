@@ -79,10 +79,8 @@ def override(opened: Session, *, model: str | None, max_tokens: int | None, cach
 
 def _batch(lines: Iterable[bytes], ask_one: Callable[[str], Answer], *, as_json: bool) -> None:
     """Answer one question a line; report one that fails in its place, and continue."""
-    for line in lines:
-        question = line.decode("utf-8", "replace").strip()
-        if not question:
-            continue
+    questions = (line.decode("utf-8", "replace").strip() for line in lines)
+    for question in filter(None, questions):
         try:
             ask_one(question)
         except (NoStore, NoModel):
