@@ -254,10 +254,9 @@ _HOW = {"events": "watching", "polling": "polling", "missing": "missing, documen
 
 
 class WatchPrinter:
-    """Prints events; what would only be said again is not."""
+    """Prints events, with each path as `shown` names it; what would only be said again is not."""
 
     def __init__(self, shown: Callable[[str], str] = str, *, as_json: bool) -> None:
-        """Print events; `shown` names a path as a user does."""
         self._shown, self.as_json = shown, as_json
         self._refused: dict[str, int] = {}
         self._put_off: set[str] = set()

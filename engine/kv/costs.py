@@ -145,7 +145,6 @@ class Calibration(Struct, frozen=True):
         return self.restore_s < self.compute_s
 
     def __str__(self) -> str:
-        """Describe it for users."""
         step = f"{self.model}: steps of {self.sub_step:,} tokens"
         if self.saves_time:
             return step
