@@ -112,7 +112,7 @@ def replacing(path: Path, part: Path | None = None, *, lasting: bool = False) ->
 
     `part` is its name until then. With `lasting` a power cut leaves no file without its content.
     """
-    part = part or path.with_suffix(".part")
+    part = part or path.with_name(f".{path.name}.part")  # no name that the user's files have
     part.unlink(missing_ok=True)  # of a killed process
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:

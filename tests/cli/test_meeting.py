@@ -28,12 +28,13 @@ def test_a_meeting_is_shown_as_markdown_with_a_source_under_each_line(pkb: Pkb) 
 
 
 def test_a_report_goes_to_a_file_instead(pkb: Pkb) -> None:
-    file = pkb.folder / "minutes.md"
+    file, mine = pkb.folder / "minutes.md", pkb.folder / "minutes.part"
     file.write_text("older, and for everybody")
+    mine.write_text("another file")
     ran = pkb("meeting", "workshop", "--output", str(file))
     assert (ran.code, ran.out) == (0, "")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert file.read_text("utf-8") == pkb("meeting", "workshop").out
+    assert (file.read_text("utf-8"), mine.read_text()) == (pkb("meeting", "workshop").out, "another file")
 
 
 @pytest.mark.parametrize("words", [["before", "parents committee"], ["meeting", "parents committee", "--before"]])
