@@ -424,7 +424,7 @@ class MappedIndex:
     def _kept(self, shard: Shard, *, stores: bool) -> "tuple[Shard, StoredShard | None]":
         """Return a shard as it is in a file, unless it is small, the disk is full, or it `stores` none.
 
-        Then a large one, of an index that is built anew, has a file without a name: less of it is in memory.
+        Then a large one has a file without a name, so that less of it is in memory.
         """
         if shard.size >= self._limits.small if stores else shard.size > self._limits.shard:
             with suppress(OSError):
@@ -468,8 +468,9 @@ class MappedIndex:
     def _built(self, reads: Mapping[str, int], state: IndexState, *, every: bool) -> Iterator[Arrays]:
         """Yield the arrays of some documents or all, small shards that `update` joins; DamagedTable."""
         names = [name for name, chunks in reads.items() if chunks]
-        # For each, LanceDB looks through the ids of all chunks.
-        most = self._limits.part(sum(reads.values()), self._limits.large) if every else self._limits.shard
+        # Few of many chunks: for each slice, LanceDB looks through the ids of all.
+        is_large = (total := sum(reads.values())) >= self._limits.large
+        most = self._limits.part(total, self._limits.large) if is_large else self._limits.shard
         for part in shards.slices([reads[name] for name in names], most):
             some = names[part.start : part.stop]
             between = f"document BETWEEN {quoted(some[0])} AND {quoted(some[-1])}"
