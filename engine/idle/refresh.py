@@ -20,7 +20,7 @@ from engine.ask.semantic import above
 from engine.backends import Generative
 from engine.settings import Settings
 from engine.text.time_sensitive import time_sensitivity
-from engine.types import Answer, AskOptions, Backend, Evidence, json_values
+from engine.types import Answer, AskOptions, Backend, Evidence, Trace, json_values
 from store import answers
 from store.answers import AnswerBank, CachedAnswer, Notice, Notices, Origin, RefreshCandidates, Verifications, upper
 from store.database import Ledger
@@ -29,11 +29,12 @@ from store.types import replace
 
 
 class Prepared(Struct, frozen=True):
-    """What is now kept for a question, and its reply where one was made."""
+    """What is now kept for a question, its reply where one was made, and the steps that took."""
 
     key: bytes
     kept: CachedAnswer
     reply: Answer | None
+    trace: Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class Reasker:
         else:
             backend.prefill(asked.question, asked.evidence, ask.trace)
         kept = keys.store_answer(AnswerBank(self.ledger), self.settings, ask, asked, reply, origin, source)
-        return Prepared(ask.key.digest, kept, reply)
+        return Prepared(ask.key.digest, kept, reply, ask.trace)
 
     def answer_s(self) -> float:
         """Return the seconds that an answer typically takes."""
