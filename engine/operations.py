@@ -50,12 +50,16 @@ def embed(opened: Session) -> Iterator[tuple[int, int]]:
     opened.ledger.renew()
     with opened.home.naming_disk("pkb ingest"):
         vectors = VectorStore(opened.ledger, opened.tables)
-        for step in embed(vectors, opened.embedder, opened.locks, partial(_meet, opened), opened.cluster):
-            yield step
-            if opened.mapped.is_behind(hidden=True) or not step[1]:  # before questions are to find the last ones
-                with opened.locks.writer(), vectors.keeping_chunks():
-                    _index(opened)
-        tidy(opened)
+        try:
+            for step in embed(vectors, opened.embedder, opened.locks, partial(_meet, opened), opened.cluster):
+                yield step
+                if opened.mapped.is_behind() or not step[1]:  # before questions are to find the last ones
+                    with opened.locks.writer(), vectors.keeping_chunks():
+                        _index(opened)
+            tidy(opened)
+        finally:
+            if not opened.mapped.is_behind():  # else it takes a question long to read them: the next update lists them
+                vectors.show()
 
 
 def tidy(opened: Session) -> None:

@@ -342,29 +342,24 @@ class VectorStore:
         """Count the chunks that have no vector."""
         return self._ledger.unembedded
 
-    @property
-    def is_stale(self) -> bool:
-        """Return whether documents changed since chunks were `wanted`."""
-        return self._ledger.generation != self._generation
-
     @contextmanager
     def keeping_chunks(self) -> Iterator[None]:
-        """Do what removes and adds no chunk, with the writer lock: it makes nothing stale."""
-        is_next = not self.is_stale
+        """Keep what is wanted through a block that raises the generation and removes no chunk; have the writer lock."""
+        known = self._ledger.count("chunks") if self._generation == self._ledger.generation else -1
         yield
-        if is_next:
+        if known == self._ledger.count("chunks"):
             self._generation = self._ledger.generation
 
     def wanted(self, limit: int, but: Collection[str] = ()) -> "list[Row]":
         """Return up to `limit` chunks without a vector, newest first, but those of some ids, as id, header and text."""
-        if self.is_stale or (self._is_cut and len(self._queue) <= len(but)):
-            generation, self._ahead = self._ledger.generation, {}
+        generation, is_over = self._ledger.generation, self._is_cut and len(self._queue) <= len(but)
+        if self._generation != generation or is_over:
             there = {row["id"] for row in self._tables.each(self._ledger.vectors, ["id"])}
             there |= {*but}
             missing = (row for row in self._tables.each("chunks", ["id", "date"]) if row["id"] not in there)
             dated = ((-row["date"].timestamp() if row["date"] else inf, row["id"]) for row in missing)
             self._queue = dict.fromkeys(one for _, one in nsmallest(_QUEUED, dated))
-            self._generation, self._is_cut = generation, len(self._queue) == _QUEUED
+            self._generation, self._is_cut, self._ahead = generation, len(self._queue) == _QUEUED, {}
         ids = [*islice((one for one in self._queue if one not in but), max(limit, _AHEAD))]
         if not all(one in self._ahead for one in ids[:limit]):  # each look-up reads the ids of all chunks
             rows = self._tables.select("chunks", among("id", ids), ["id", "header", "text"])

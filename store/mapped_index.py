@@ -51,8 +51,8 @@ class IndexLimits(Struct, frozen=True):
 
     Shards are made with up to `shard`; an update joins those with fewer than `small`, and full ones to up to `large`,
     since each costs a question .1 ms, or to a `share` of all up to `largest`, which take .6 GB to join. Once so many as
-    a shard has are not in the files, an ingest brings these up to date; for new vectors alone, a share of all. A shard
-    is written again once a `worn` part of it is dead.
+    a shard has are not in the files, an ingest brings these up to date. A shard is written again once a `worn` part of
+    it is dead.
     """
 
     shard: int = 5_000
@@ -322,14 +322,10 @@ class MappedIndex:
             return self.view().frequencies(words)
         return {}
 
-    def is_behind(self, *, hidden: bool = False) -> bool:
-        """Return whether so much has changed, or was published, that a question takes longer for it.
-
-        Of what is `hidden` from questions so far, there may be more.
-        """
-        most = self._limits.part(self._ledger.count("chunks") * hidden, self._limits.shard)
+    def is_behind(self) -> bool:
+        """Return whether so much has changed, or was published, that a question takes longer for it."""
         changed = sum(self._plan(self._read_state(), self._read_list())[1].values())
-        return changed >= most or self._published >= self._limits.large
+        return changed >= self._limits.shard or self._published >= self._limits.large
 
     @contextmanager
     def publishing(self, rows: Sequence[Row]) -> Iterator[Callable[[], None] | None]:
@@ -422,16 +418,10 @@ class MappedIndex:
         return is_whole
 
     def _kept(self, shard: Shard, *, stores: bool) -> "tuple[Shard, StoredShard | None]":
-        """Return a shard as it is in a file, unless it is small, the disk is full, or it `stores` none.
-
-        Then a large one has a file without a name, so that less of it is in memory.
-        """
-        if shard.size >= self._limits.small if stores else shard.size > self._limits.shard:
+        """Return a shard as it is in a file, unless it is small, the disk is full, or it `stores` none."""
+        if stores and shard.size >= self._limits.small:
             with suppress(OSError):
-                mapped, file = self._put(shard)
-                if not stores:
-                    (self._folder / file.name).unlink(missing_ok=True)
-                return mapped, file if stores else None
+                return self._put(shard)
         return shard, None
 
     def _plan(self, state: IndexState, known: ShardList | None) -> tuple[ShardList | None, dict[str, int]]:

@@ -198,7 +198,7 @@ def embed(
 ) -> Iterator[tuple[int, int]]:
     """Embed what is missing; yields how much is done and left after each batch, nothing if another process embeds.
 
-    What is done is committed every so often, and at the end. Questions find it once the index is updated, or then.
+    What is done is committed every so often, and at the end. Questions find it once the index is updated.
     """
     with locks.sole("embedder") as locked:
         if not locked:
@@ -208,8 +208,7 @@ def embed(
         if store.former:
             with suppress(Locked), locks.exclusive(_TIMEOUT_S):  # else next time
                 store.drop_former()
-        done, missing, made = 0, store.missing, dict[str, Vectors]()
-        begun = time.monotonic()
+        done, made, begun = 0, dict[str, Vectors](), time.monotonic()
         try:
             while rows := _wanted(store, locks, _BATCH * (_SENT_TO_CLUSTER if cluster else 1), made):
                 groups = [rows[at : at + _BATCH] for at in range(0, len(rows), _BATCH)]
@@ -217,16 +216,15 @@ def embed(
                 found = cluster.embed_all(embedder, texts) if cluster else map(embedder.embed, texts)
                 for some, vectors in zip(groups, found, strict=True):
                     made |= zip((row["id"] for row in some), vectors, strict=True)
-                    done, missing = done + len(some), missing - len(some)
-                    if missing <= 0 or store.is_stale or time.monotonic() - begun > _COMMIT_S:
-                        _commit(store, locks, made, on_vectors)
-                        begun = time.monotonic()
-                    yield done, max(missing, 0)
+                    done, left = done + len(some), max(store.missing - len(made), 0)
+                    while made and (not left or time.monotonic() - begun > _COMMIT_S):
+                        with suppress(Locked):  # an ingest of another process may take long
+                            _commit(store, locks, made, on_vectors)
+                            begun = time.monotonic()
+                    yield done, left
         finally:
-            try:
+            with suppress(Locked):  # interrupted
                 _commit(store, locks, made, on_vectors)
-            finally:
-                store.show()
 
 
 def _wanted(store: "VectorStore", locks: Locks, most: int, made: Collection[str]) -> list[Row]:
@@ -235,13 +233,13 @@ def _wanted(store: "VectorStore", locks: Locks, most: int, made: Collection[str]
 
 
 def _commit(store: "VectorStore", locks: Locks, made: dict[str, Vectors], on_vectors: OnVectors) -> None:
-    """Store what was made, and empty it."""
+    """Store what was made, and empty it; Locked."""
     if made:
         import numpy as np  # lazy: processes that read files need none
 
-        ids, vectors = [*made], np.stack([*made.values()])
-        made.clear()
         with locks.writer():
+            ids, vectors = [*made], np.stack([*made.values()])
+            made.clear()  # whatever interrupts the rest: no vector is to be stored twice
             store.put(ids, vectors, shows=False)
         on_vectors(ids, vectors)
 

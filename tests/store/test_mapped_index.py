@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from errno import ENOSPC
 from functools import partial
 from math import log
-from mmap import mmap
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -676,25 +675,6 @@ def test_an_update_has_one_shard_in_memory_at_a_time(opened: Opened) -> None:
     assert (index.most, [one.embedded for one in index.view().shards]) == (8, [8] * 5)
 
 
-def is_mapped(array: Any) -> bool:
-    while isinstance(array, np.ndarray):
-        array = array.base
-    return isinstance(array, memoryview) and isinstance(array.obj, mmap)
-
-
-def test_a_question_that_builds_the_index_keeps_no_large_shard_in_memory(three: Opened) -> None:
-    three.keep(*(entry(f"d{number:02}", "red") for number in range(20)))
-    three.mapped.update()
-    expected, before = three.mapped.frequencies(["red"]), {path.name for path in three.home.index.iterdir()}
-    three.ledger.set("index", "")
-    index = MappedIndex(three.home, three.ledger, lambda: three.tables, IndexLimits(shard=4, large=8, small=2))
-    three.ledger.rows.execute("BEGIN")  # in which nothing is listed
-    assert [is_mapped(one.arrays["hits"]) for one in index.view().shards] == [True, True, True, False]
-    assert index.frequencies(["red"]) == expected
-    assert {path.name for path in three.home.index.iterdir()} == before
-    three.ledger.rows.execute("ROLLBACK")
-
-
 def test_with_the_first_embedder_only_documents_with_vectors_are_read(opened: Opened) -> None:
     opened.keep(*(entry(f"d{number:02}", "red") for number in range(40)))
     opened.mapped.update()
@@ -714,17 +694,6 @@ def test_vectors_of_a_former_embedder_are_not_compared(opened: Opened) -> None:
     assert [one.embedded for one in opened.mapped.view().shards] == [0]
     opened.vectors.use("hash-1")
     assert [one.embedded for one in opened.mapped.view().shards] == [0]
-
-
-def test_new_vectors_alone_wait_for_a_share_of_all(opened: Opened) -> None:
-    index = MappedIndex(opened.home, opened.ledger, lambda: opened.tables, IndexLimits(shard=3, share=0.5, largest=6))
-    opened.keep(*(entry(f"d{number:02}", "red") for number in range(12)))
-    index.update()
-    seen = list[tuple[bool, bool]]()
-    for _ in range(3):
-        embed(opened, 2, shows=False)
-        seen.append((index.is_behind(), index.is_behind(hidden=True)))
-    assert seen == [(False, False), (True, False), (True, True)]
 
 
 @pytest.mark.parametrize(("largest", "sizes"), [(100, [10] * 4), (6, [6] * 6 + [4]), (1, [4] * 10)])

@@ -1,7 +1,8 @@
 """Embedding: newest first, committed as it goes, by one process at a time."""
 
 from collections.abc import Sequence
-from threading import Event, Thread
+from contextlib import AbstractContextManager
+from threading import Event, Thread, Timer
 
 import pytest
 
@@ -38,7 +39,10 @@ class Recording(HashEmbedder):
 
 
 def run(box: Box, embedder: HashEmbedder) -> list[tuple[int, int]]:
-    return list(embed(box.opened.vectors, embedder, box.opened.locks))
+    """Embed what is missing, and have questions find it."""
+    steps = list(embed(box.opened.vectors, embedder, box.opened.locks))
+    box.opened.vectors.show()
+    return steps
 
 
 def test_every_chunk_gets_its_vector(filled: Box) -> None:
@@ -102,6 +106,32 @@ def test_what_was_embedded_before_a_failure_is_kept(filled: Box) -> None:
     with pytest.raises(MemoryError):
         run(filled, Failing())
     assert (filled.opened.reader.totals().embedded, filled.opened.wrong()) == (8, [])
+
+
+class Impatient(Locks):
+    """Waits for another writer for an instant."""
+
+    def writer(self, timeout_s: float = 0.01) -> AbstractContextManager[None]:
+        return super().writer(timeout_s)
+
+
+def test_an_ingest_of_another_process_is_waited_for(filled: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_COMMIT_S", 0.0)
+    writing, done = Event(), Event()
+
+    def write() -> None:
+        with Locks(filled.opened.home.locks).writer():
+            writing.set()
+            done.wait(PATIENCE_S)
+
+    steps = embed(filled.opened.vectors, HashEmbedder(), Impatient(filled.opened.home.locks))
+    next(steps)
+    thread = Thread(target=write)
+    thread.start()
+    writing.wait(PATIENCE_S)
+    Timer(0.3, done.set).start()
+    assert (len(list(steps)), filled.opened.reader.totals().embedded, filled.opened.wrong()) == (4, 20, [])
+    thread.join()
 
 
 def test_newer_mail_is_embedded_before_the_rest(filled: Box) -> None:
