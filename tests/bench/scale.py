@@ -34,7 +34,7 @@ _REPLIES, _QUOTING = 0.29, 0.32  # shares of messages that answer one, and that 
 _NEAR = 400  # messages back, of which one is answered
 # Of words: 836,000 of the set are 27,900 different ones, 40 of 100 of them said once; the first is 1 of 25.
 _VOCABULARY, _FREQUENT, _SHIFT, _EXPONENT = 400_000, 3_000, 2.0, 0.93
-_COMMITTED, _PART = 1_700, 20  # chunks that two cores embed in half a minute; of all, those that get a vector
+_COMMITTED, _EMBEDDED = 1_700, 20_000  # chunks that two cores embed in half a minute, and that get a vector
 _PEOPLE = 6  # messages for each of those who write
 _FOLDER = 10_000  # messages
 _SYLLABLES = ("ba", "de", "ki", "lo", "mu", "na", "re", "shi", "to", "vu")
@@ -60,7 +60,7 @@ def main() -> None:
             print(_line(name, spent), flush=True)
     for name, milliseconds in retrieved(environ):
         print(f"{name:<28}{milliseconds:9.1f} ms, median, in one process", flush=True)
-    print(_line("embed, without the model", _run_python(environ, "embed_some")), flush=True)
+    print(_line("embed 20,000, without model", _run_python(environ, "embed_some")), flush=True)
 
 
 def write(folder: Path, first: int, end: int, count: int) -> None:
@@ -167,7 +167,7 @@ class Drawn:
 
 
 def embed_some() -> None:
-    """Give a share of the chunks of the usual home a vector, so many in a commit as a model on two cores would."""
+    """Give some chunks of the usual home a vector, so many in a commit as a model on two cores would."""
     from engine import operations
     from engine.app import Pkb
     from engine.ingest import chunking
@@ -175,9 +175,8 @@ def embed_some() -> None:
     chunking._BATCH, chunking._COMMIT_S = _COMMITTED, 0.0
     with Pkb() as pkb:
         pkb.session.__dict__["embedder"] = Drawn()
-        most = pkb.session.ledger.count("chunks") // _PART
         for done, _ in operations.embed(pkb.session):
-            if done >= most:
+            if done >= _EMBEDDED:
                 break
 
 

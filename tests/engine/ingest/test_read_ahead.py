@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -70,10 +71,12 @@ def here(files: Files) -> list[Value]:
 
 def readers(of: int | None = None) -> list[psutil.Process]:
     """Return the processes that read ahead for a process, this one if none is named."""
-    try:
-        return [one for one in psutil.Process(of).children() if "read_tasks" in " ".join(one.cmdline())]
-    except psutil.Error:
-        return []
+    found = list[psutil.Process]()
+    with suppress(psutil.Error):
+        for one in psutil.Process(of).children():
+            with suppress(psutil.Error):  # another one, which has just ended
+                found += [one] if "read_tasks" in " ".join(one.cmdline()) else []
+    return found
 
 
 def wait_for(found: Callable[[], object], seconds: float = 60.0) -> None:
