@@ -163,7 +163,8 @@ class Drawn:
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a row for each text."""
         rows = self._random.standard_normal((len(texts), self.width)).astype(np.float32)
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows
 
 
 def embed_some() -> None:

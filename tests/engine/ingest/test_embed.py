@@ -1,7 +1,7 @@
 """Embedding: newest first, committed as it goes, by one process at a time."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from threading import Event, Thread, Timer
 
 import pytest
@@ -111,8 +111,10 @@ def test_what_was_embedded_before_a_failure_is_kept(filled: Box) -> None:
 class Impatient(Locks):
     """Waits for another writer for an instant."""
 
-    def writer(self, timeout_s: float = 0.01) -> AbstractContextManager[None]:
-        return super().writer(timeout_s)
+    @contextmanager
+    def writer(self, timeout_s: float = 0.01) -> Iterator[None]:
+        with super().writer(timeout_s):
+            yield
 
 
 def test_an_ingest_of_another_process_is_waited_for(filled: Box, monkeypatch: pytest.MonkeyPatch) -> None:
