@@ -183,7 +183,7 @@ class Experiment(Struct, frozen=True):
     score: str = "value"  # what the KV cache evicts by: value, lfu
     stride: int = 5  # questions predicted at a time (PerCache 5)
     history: int = 50  # questions looked back to (PerCache 4.1.2)
-    # Where surely fewer predicted answers are used, such questions are prefilled and not answered (PerCache 4.3.2).
+    # If significantly fewer predicted answers are used, questions are prefilled but not answered (PerCache 4.3.2).
     cutoff: float = 0.05
     quiet_s: float = 300.0  # without new mail and questions, before questions are predicted
     # A disk may be unmounted when more documents vanish at once than this many, and than this share of all.

@@ -119,7 +119,7 @@ class Ledger:
 
     @property
     def is_current(self) -> bool:
-        """Return whether nothing was forgotten since the last `renew`, nor is now; sure inside a transaction only."""
+        """Return whether nothing was forgotten since `renew`, or is being forgotten; reliable only in a transaction."""
         return self.epoch == self.count(EPOCH) and self.epoch % 2 == 0
 
     @property

@@ -97,7 +97,7 @@ _SLACK = 1 << 16  # bytes of a header that names steps and means
 
 
 def rounded(file: BinaryIO) -> bytes:
-    """Return a node's file, compressed, with keys and values as steps off their channel's mean, wider in higher layers.
+    """Compress a node's file: keys and values are quantized around their channel's mean, coarser in higher layers.
 
     The Huffman code of deflate takes about 5 bits for a number. `error` is the root of the mean square error, as a
     share of the spread. BadNode.

@@ -1,4 +1,4 @@
-"""Immutable values shared by all packages: documents, chunks, places, search results; and what a search is limited to.
+"""Immutable values shared by all packages: documents, chunks, places, search scopes and results.
 
 Which person a name stands for, `PersonFilter` alone decides. Loads neither LanceDB nor numpy.
 """

@@ -75,7 +75,7 @@ class GgufHeader:
         return int(found)
 
     def real(self, key: str, default: float | None = None) -> float:
-        """Return a positive number of its architecture; PkbError if there is none."""
+        """Return a positive number from the architecture's metadata; PkbError if it is missing."""
         found = float(self.of(f"{self.architecture}.{key}", (int, float), default))
         if not 0 < found < float("inf"):
             raise self.refusal(f"its {key} is {found}")
